@@ -1,0 +1,59 @@
+"""The paper on one page: equations 3 to 6 and the two auxiliary losses (Ying et al., 2018).
+
+Letters as in the paper: A adjacency, X features, Z embeddings, S assignment of nodes to clusters. Every function
+works graph by graph: the result for a graph does not depend on its batch-mates. `s` has local columns: the block of
+graph g is `s[rows_g, :k_g]` (see `segment`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from diffpool.graphs import DenseGraphs, Graphs, squared_norms
+from diffpool.segment import Layout, column_mask
+
+
+def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> Tensor:
+    """Equation 3: X' = SᵀZ. Local [N, W], [N, D] → [K, D]."""
+    return graphs.contract(s, z, clusters)
+
+
+def pooled_graphs(graphs: Graphs, s: Tensor, clusters: Layout) -> DenseGraphs:
+    """Equation 4: A' = SᵀAS, as Sᵀ(AS): the assignment is propagated one hop, then contracted."""
+    return DenseGraphs.of(clusters, graphs.contract(s, graphs.propagate(s), clusters, square=True))
+
+
+# Equation 5, Z = GNN_embed(A, X), is `nn.Encoder.forward`.
+
+
+def assignment(logits: Tensor, rows: Layout, clusters: Layout) -> Tensor:
+    """Equation 6: S = softmax(GNN_pool(A, X)), each node over the clusters of its graph: [N, W] → local [N, W]."""
+    mask = column_mask(rows, clusters)
+    return (logits if mask is None else logits.masked_fill(~mask, -torch.inf)).softmax(-1)
+
+
+def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:
+    """L_LP = ‖A − SSᵀ‖_F of each graph: [B]; `pooled` is A' = SᵀAS.
+
+    ‖A − SSᵀ‖² = ‖A‖² − 2 tr(SᵀAS) + ‖SᵀS‖²: no n × n matrix. A difference within rounding counts as zero and has
+    gradient zero, where the root would have an infinite one.
+    """
+    clusters = pooled.layout
+    gram = graphs.contract(s, s, clusters, square=True)  # SᵀS: local [K, W]
+    largest = graphs.squared_norm + squared_norms(clusters, gram)
+    squared = largest - 2 * pooled.trace()
+    rounding = 8 * torch.finfo(s.dtype).eps * largest.detach() + torch.finfo(s.dtype).tiny
+    return _root(squared, rounding)
+
+
+def _root(squared: Tensor, rounding: Tensor) -> Tensor:
+    """√squared, and 0 with gradient 0 where it is within rounding of zero."""
+    positive = squared > rounding
+    return torch.where(positive, torch.where(positive, squared, 1).sqrt(), 0)
+
+
+def entropy_loss(graphs: Graphs, s: Tensor) -> Tensor:
+    """L_E = (1/n) Σ_i H(S_i) of each graph: [B]."""
+    entropy = -(s * s.clamp(min=torch.finfo(s.dtype).tiny).log()).sum(-1)  # [N]
+    return graphs.readout(entropy, "mean")

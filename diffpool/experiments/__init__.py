@@ -1,0 +1,4 @@
+from diffpool.experiments.methods import METHODS, Method, settings_for
+from diffpool.experiments.run import Outcome, train_once
+
+__all__ = ["METHODS", "Method", "Outcome", "settings_for", "train_once"]

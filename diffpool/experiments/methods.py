@@ -1,0 +1,76 @@
+"""The methods of the command line, as data: an architecture and training settings each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from diffpool.errors import SettingError
+from diffpool.nn import PAPER, RELEASED, Architecture, flat
+from diffpool.training import Training
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table."""
+
+    name: str
+    summary: str
+    architecture: Architecture
+    training: Training
+
+
+_PAPER = Training()
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("diffpool", "DiffPool as in the paper", PAPER, _PAPER),
+        Method("diffpool-nolp", "without the link loss", PAPER, replace(_PAPER, link_weight=0.0)),
+        Method(
+            "diffpool-released",
+            "as in the released code",
+            RELEASED,
+            replace(_PAPER, link_weight=0.0, entropy_weight=0.0),
+        ),
+        Method("graphsage", "flat GraphSAGE, mean readout", flat(PAPER), _PAPER),
+        Method("gcn", "flat GCN, mean readout", flat(replace(PAPER, conv="gcn")), _PAPER),
+        Method("gin", "flat GIN, mean readout", flat(replace(PAPER, conv="gin")), _PAPER),
+    )
+}
+
+# Settings that a data set needs in place of the method's own, whatever the method.
+SETTINGS: dict[str, dict[str, Any]] = {
+    # Its communities are long and sparse, where ‖A − SSᵀ‖ pulls against whole communities; "together" is the
+    # existence of one cluster with both marks, which is a maximum.
+    "embedded": {
+        "order": ("batch", "relu"),
+        "last_order": ("batch", "relu"),
+        "learning_rate": 3e-3,
+        "link_weight": 0.02,
+        "epochs": 40,
+    },
+}
+
+
+def settings_for(name: str, dataset: str, **changes: Any) -> Method:
+    """A method with the settings of a data set, then with `changes` to fields of either dataclass."""
+    if name not in METHODS:
+        raise SettingError(f"expected a method of {', '.join(METHODS)}, got {name!r}")
+    method = METHODS[name]
+    values = {**SETTINGS.get(dataset, {}), **changes}
+    if method.architecture.poolings == 0:
+        values.pop("link_weight", None)
+        values.pop("entropy_weight", None)
+    architecture = {k: v for k, v in values.items() if hasattr(method.architecture, k)}
+    training = {k: v for k, v in values.items() if hasattr(method.training, k)}
+    unknown = values.keys() - architecture.keys() - training.keys()
+    if unknown:
+        raise SettingError(
+            f"expected settings of an architecture or of training, got {sorted(unknown)}"
+        )
+    return replace(
+        method,
+        architecture=replace(method.architecture, **architecture),
+        training=replace(method.training, **training),
+    )

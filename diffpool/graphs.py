@@ -1,0 +1,280 @@
+"""Batches of graphs and the four questions that a GNN layer and DiffPool ask of them.
+
+    graphs.propagate(h)                 A H
+    graphs.contract(s, h, clusters)     SᵀH, graph by graph
+    graphs.readout(h, how)              sum, mean or max over each graph's nodes
+    graphs.degree, graphs.squared_norm  A1 of each node, ‖A‖²_F of each graph
+
+Convolutions, poolers and losses are written once, against these. How a graph is stored is the business of the two
+types here: `SparseGraphs` (level 0: an edge list, never padded) and `DenseGraphs` (coarser levels: one small dense
+block for each graph).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffpool.errors import DataError
+from diffpool.segment import Csr, Layout, max_rows, nn, spmm, sum_rows, tn
+
+How = Literal["sum", "mean", "max"]
+
+
+class _Graphs:
+    """What both storages share: everything that needs the layout alone."""
+
+    layout: Layout
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+    @property
+    def num_nodes(self) -> int:
+        return self.layout.total
+
+    def contract(self, s: Tensor, h: Tensor, clusters: Layout, square: bool = False) -> Tensor:
+        """SᵀH of each graph: local [N, W], [N, D] → [K, D] (`square`: see `segment.nn`)."""
+        return tn(s, h, self.layout, clusters, square)
+
+    def readout(self, h: Tensor, how: How) -> Tensor:
+        """Sum, mean or max over each graph's nodes: [N, D] → [B, D]; zero for an empty graph."""
+        if how == "max":
+            return max_rows(h, self.layout)
+        total = sum_rows(h, self.layout)
+        if how == "sum":
+            return total
+        count = self.layout.sizes.to(h).clamp(min=1)  # [B]
+        return total / count.view(-1, *(1 for _ in h.shape[1:]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseGraphs(_Graphs):
+    """B graphs as one edge list: memory linear in nodes and edges, no graph padded, cut or dropped.
+
+    Row i of A holds the edges that point to node i: (A H)_i = Σ weight · h_source.
+    """
+
+    layout: Layout
+    adj: Csr  # A
+    adj_t: Csr  # Aᵀ; the same object when A is symmetric
+    degree: Tensor  # [N]: A1
+    inverse_degree: Tensor  # [N]: 1/degree, 0 for a node without edges
+    squared_norm: Tensor  # [B]: ‖A‖²_F
+
+    @classmethod
+    def from_edges(
+        cls,
+        sizes: np.ndarray | list[int],
+        source: np.ndarray | Tensor,
+        target: np.ndarray | Tensor,
+        weight: np.ndarray | Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> SparseGraphs:
+        """Graphs with `sizes` nodes each and directed edges between global node numbers.
+
+        An undirected edge is given in both directions. Edges given twice are merged: their weights add up when
+        there are weights, and count once when there are none.
+        """
+        sizes = np.asarray(sizes, dtype=np.int64)
+        source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
+        weights = None if weight is None else np.asarray(weight, np.float64)
+        _check_edges(sizes, source, target, weights)
+        num_nodes = int(sizes.sum())
+        key, place = np.unique(target * num_nodes + source, return_inverse=True)
+        row, column = np.divmod(key, max(num_nodes, 1))  # sorted by row: sums are deterministic
+        values = None if weights is None else np.bincount(place, weights, minlength=len(key))
+        key_t = column * num_nodes + row
+        order = np.argsort(key_t, kind="stable")
+        values_t = None if values is None else values[order]
+        symmetric = np.array_equal(key_t[order], key)
+        if values is not None and values_t is not None:
+            symmetric = symmetric and np.array_equal(values, values_t)
+        adj = _csr(row, column, values, num_nodes, dtype)
+        adj_t = adj if symmetric else _csr(column[order], row[order], values_t, num_nodes, dtype)
+        ones = np.ones(len(key)) if values is None else values
+        graph_of_node = np.repeat(np.arange(len(sizes)), sizes)
+        norms = np.bincount(graph_of_node[row], ones**2, minlength=len(sizes))
+        degree = torch.from_numpy(np.bincount(row, ones, minlength=num_nodes)).to(dtype)
+        return cls(
+            layout=Layout.of(sizes),
+            adj=adj,
+            adj_t=adj_t,
+            degree=degree,
+            inverse_degree=_inverse(degree),
+            squared_norm=torch.from_numpy(norms).to(dtype),
+        )
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges after merging: an undirected edge counts twice, a self-loop once."""
+        return self.adj.indices.shape[0]
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """A H: [N, D] → [N, D]."""
+        return spmm(self.adj, self.adj_t, h)
+
+    def select(self, graphs: np.ndarray | Tensor | list[int]) -> tuple[SparseGraphs, Tensor]:
+        """The batch of these graphs in this order, and the numbers of its nodes in this one: [N']."""
+        device = self.degree.device
+        chosen = torch.as_tensor(graphs, dtype=torch.int64)
+        sizes = self.layout.sizes[chosen]
+        starts = (self.layout.sizes.cumsum(0) - self.layout.sizes)[chosen]
+        layout = Layout.of(sizes, device)
+        shift = (starts - (sizes.cumsum(0) - sizes)).to(device)[
+            layout.graph_of_row
+        ]  # [N']: old − new
+        nodes = torch.arange(layout.total, device=device) + shift
+        adj = _select_rows(self.adj, nodes, shift)
+        return SparseGraphs(
+            layout=layout,
+            adj=adj,
+            adj_t=adj if self.adj_t is self.adj else _select_rows(self.adj_t, nodes, shift),
+            degree=self.degree[nodes],
+            inverse_degree=self.inverse_degree[nodes],
+            squared_norm=self.squared_norm[chosen.to(device)],
+        ), nodes
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> SparseGraphs:
+        device = device or self.degree.device
+        adj = _move(self.adj, device, dtype)
+        return replace(
+            self,
+            layout=self.layout.to(device),
+            adj=adj,
+            adj_t=adj if self.adj_t is self.adj else _move(self.adj_t, device, dtype),
+            degree=self.degree.to(device, dtype),
+            inverse_degree=self.inverse_degree.to(device, dtype),
+            squared_norm=self.squared_norm.to(device, dtype),
+        )
+
+    def __repr__(self) -> str:
+        return f"SparseGraphs({len(self)} graphs, {self.num_nodes} nodes, {self.num_edges} edges)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseGraphs(_Graphs):
+    """B graphs as dense blocks of different sizes: the block of graph g is `adj[rows_g, :k_g]`."""
+
+    layout: Layout
+    adj: Tensor  # local [K, W]
+    degree: Tensor  # [K]: A1
+    inverse_degree: Tensor  # [K]: 1/degree, 0 where the degree is 0
+
+    @classmethod
+    def of(cls, layout: Layout, adj: Tensor) -> DenseGraphs:
+        """Graphs with these blocks: local [K, W]."""
+        degree = adj.sum(-1)
+        return cls(layout, adj, degree, _inverse(degree))
+
+    @property
+    def squared_norm(self) -> Tensor:
+        """‖A‖²_F of each graph: [B]."""
+        return squared_norms(self.layout, self.adj)
+
+    def trace(self) -> Tensor:
+        """tr(A) of each graph: [B]."""
+        diagonal = self.adj.gather(1, self.layout.place_of_row[:, None]).squeeze(1)  # [K]
+        return self.readout(diagonal, "sum")
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """A H: [K, D] → [K, D]."""
+        return nn(self.adj, h, self.layout, self.layout)
+
+    def block(self, graph: int) -> Tensor:
+        """The adjacency matrix of one graph: [k_g, k_g]."""
+        start, size = int(self.layout.sizes[:graph].sum()), int(self.layout.sizes[graph])
+        return self.adj[start : start + size, :size]
+
+    def __repr__(self) -> str:
+        return f"DenseGraphs({len(self)} graphs, {self.num_nodes} nodes, largest {self.layout.largest})"
+
+
+Graphs = SparseGraphs | DenseGraphs
+
+
+def squared_norms(layout: Layout, blocks: Tensor) -> Tensor:
+    """The squared Frobenius norm of each graph's block: local [K, W] → [B]."""
+    return sum_rows(blocks.square().sum(-1), layout)
+
+
+def _inverse(degree: Tensor) -> Tensor:
+    """1/degree, and 0 with gradient 0 for a node without edges or an unused cluster."""
+    positive = degree > 1e-12  # below, the square in the gradient of the inverse could overflow
+    return torch.where(positive, 1 / torch.where(positive, degree, 1), 0)
+
+
+def _check_edges(
+    sizes: np.ndarray, source: np.ndarray, target: np.ndarray, weights: np.ndarray | None
+) -> None:
+    if len(source) != len(target):
+        raise DataError(
+            f"expected as many sources as targets, got {len(source)} and {len(target)}: "
+            "give each directed edge one of both"
+        )
+    if weights is not None and len(weights) != len(source):
+        raise DataError(
+            f"expected one weight for each of the {len(source)} edges, got {len(weights)}: "
+            "leave the weights out if all are 1"
+        )
+    if weights is not None and not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise DataError("expected finite edge weights of at least 0, got others: clean them first")
+    if (sizes < 0).any():
+        raise DataError("expected graph sizes of at least 0, got a negative one")
+    if len(source) == 0:
+        return
+    num_nodes = int(sizes.sum())
+    low = min(source.min(), target.min())
+    high = max(source.max(), target.max())
+    if low < 0 or high >= num_nodes:
+        raise DataError(
+            f"expected node numbers from 0 to {num_nodes - 1}, got {low if low < 0 else high}: are they counted from 1?"
+        )
+    graph_of_node = np.repeat(np.arange(len(sizes)), sizes)
+    across = np.flatnonzero(graph_of_node[source] != graph_of_node[target])
+    if len(across):
+        edge = across[0]
+        raise DataError(
+            f"expected both ends of an edge in one graph, got edge {edge} from node {source[edge]} (graph "
+            f"{graph_of_node[source[edge]]}) to node {target[edge]} (graph {graph_of_node[target[edge]]})"
+        )
+
+
+def _csr(
+    row: np.ndarray,
+    column: np.ndarray,
+    values: np.ndarray | None,
+    num_nodes: int,
+    dtype: torch.dtype,
+) -> Csr:
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_nodes))])
+    return Csr(
+        indptr=torch.from_numpy(indptr.astype(np.int64)),
+        indices=torch.from_numpy(np.ascontiguousarray(column)),
+        values=None if values is None else torch.from_numpy(values).to(dtype),
+    )
+
+
+def _select_rows(matrix: Csr, nodes: Tensor, shift: Tensor) -> Csr:
+    """The rows `nodes`, with `shift` (old number − new number, by row) taken off the columns."""
+    first = matrix.indptr[nodes]
+    count = matrix.indptr[nodes + 1] - first  # [N']
+    end = count.cumsum(0)
+    row = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count)  # [E']
+    edges = torch.arange(row.shape[0], device=row.device) + (first - (end - count))[row]
+    return Csr(
+        indptr=torch.cat([end.new_zeros(1), end]),
+        indices=matrix.indices[edges] - shift[row],
+        values=None if matrix.values is None else matrix.values[edges],
+    )
+
+
+def _move(matrix: Csr, device: torch.device | str, dtype: torch.dtype | None) -> Csr:
+    values = None if matrix.values is None else matrix.values.to(device, dtype)
+    return Csr(matrix.indptr.to(device), matrix.indices.to(device), values)

@@ -1,0 +1,32 @@
+from diffpool.nn.architecture import PAPER, PRESETS, RELEASED, Architecture, build, flat
+from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction, mlp
+from diffpool.nn.convolutions import Gcn, Gin, Sage, SumConv
+from diffpool.nn.encoder import Encoder
+from diffpool.nn.linear import Linear
+from diffpool.nn.norm import BatchNorm, L2Norm, NodeIndexNorm
+from diffpool.nn.poolers import Assignment, DiffPool, Pooled
+
+__all__ = [
+    "PAPER",
+    "PRESETS",
+    "RELEASED",
+    "Architecture",
+    "Assignment",
+    "BatchNorm",
+    "Clusters",
+    "DiffPool",
+    "Encoder",
+    "Gcn",
+    "Gin",
+    "GraphClassifier",
+    "L2Norm",
+    "Linear",
+    "NodeIndexNorm",
+    "Pooled",
+    "Prediction",
+    "Sage",
+    "SumConv",
+    "build",
+    "flat",
+    "mlp",
+]

@@ -1,0 +1,122 @@
+"""The hierarchical graph classifier. Without poolers it is a flat GNN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from diffpool.graphs import Graphs, How, SparseGraphs
+from diffpool.nn.linear import Linear
+from diffpool.nn.poolers import Assignment
+from diffpool.segment import Layout
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    """What the classifier says of a batch of B graphs."""
+
+    logits: Tensor  # [B, classes]
+    assignments: tuple[Assignment, ...]  # one for each pooling
+    graphs: tuple[Graphs, ...]  # one for each level, the input first
+    losses: dict[str, Tensor]  # each [B], summed over the poolings
+
+    def __repr__(self) -> str:
+        return (
+            f"Prediction(logits {tuple(self.logits.shape)}, {len(self.assignments)} poolings, "
+            f"losses {sorted(self.losses)})"
+        )
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """How many clusters a graph of n nodes gets at one pooling.
+
+    ceil(ratio · n), at most `most`; without a ratio always `most`.
+    """
+
+    most: int
+    ratio: float | None = None
+
+    def layout(self, rows: Layout) -> Layout:
+        """The layout of the coarser level."""
+        device = rows.graph_of_row.device
+        if self.ratio is None:
+            return Layout.of([self.most] * len(rows), device)
+        sizes = [min(share(self.ratio, n), self.most) for n in rows.sizes.tolist()]
+        return Layout.of(sizes, device)
+
+
+def share(ratio: float, count: int) -> int:
+    """ceil(ratio · count), where 0.1 · 30 is 3 and not a rounding error above it."""
+    return math.ceil(round(ratio * count, 9))
+
+
+class GraphClassifier(nn.Module):
+    """Encode, pool, encode, …, read out, classify.
+
+    Args:
+        encoders: one for each level, so one more than poolers; called as `encoder(graphs, x)`.
+        poolers: called as `pooler(graphs, x, z, clusters)`.
+        clusters: how many clusters each pooling makes.
+        head: from the read-out graph embedding to the logits.
+        readout: sum, mean or max over a level's nodes. The sum is the paper's last assignment, S = a column of ones.
+        every_level: read out every level and concatenate (the released code) instead of the last one only.
+    """
+
+    def __init__(
+        self,
+        encoders: Sequence[nn.Module],
+        poolers: Sequence[nn.Module],
+        clusters: Sequence[Clusters],
+        head: nn.Module,
+        readout: How = "sum",
+        every_level: bool = False,
+    ):
+        super().__init__()
+        self.encoders, self.poolers = nn.ModuleList(encoders), nn.ModuleList(poolers)
+        self.clusters = tuple(clusters)
+        self.head, self.how, self.every_level = head, readout, every_level
+
+    def plan(self, graphs: SparseGraphs) -> tuple[Layout, ...]:
+        """The layouts of the coarser levels, from the sizes on the host. What torch.compile cannot trace is here."""
+        layouts: list[Layout] = []
+        for clusters in self.clusters:
+            layouts.append(clusters.layout(layouts[-1] if layouts else graphs.layout))
+        return tuple(layouts)
+
+    def forward(
+        self, graphs: SparseGraphs, x: Tensor, plan: tuple[Layout, ...] | None = None
+    ) -> Prediction:
+        """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`."""
+        level: Graphs = graphs
+        levels, assignments, vectors = [level], [], []
+        losses: dict[str, Tensor] = {}
+        layouts = self.plan(graphs) if plan is None else plan
+        for encoder, pooler, clusters in zip(
+            self.encoders[:-1], self.poolers, layouts, strict=True
+        ):
+            z = encoder(level, x)
+            if self.every_level:
+                vectors.append(level.readout(z, self.how))
+            pooled = pooler(level, x, z, clusters)
+            level, x = pooled.graphs, pooled.x
+            levels.append(level)
+            assignments.append(pooled.assignment)
+            for name, loss in pooled.losses.items():
+                losses[name] = losses[name] + loss if name in losses else loss
+        vectors.append(level.readout(self.encoders[-1](level, x), self.how))
+        logits = self.head(torch.cat(vectors, -1))
+        return Prediction(logits, tuple(assignments), tuple(levels), losses)
+
+
+def mlp(num_inputs: int, hidden: Sequence[int], num_outputs: int, models: int = 1) -> nn.Module:
+    """Linear layers with ReLU between them; without `hidden` the softmax layer of the paper."""
+    sizes = [num_inputs, *hidden, num_outputs]
+    layers: list[nn.Module] = []
+    for i in range(len(sizes) - 1):
+        layers += [Linear(sizes[i], sizes[i + 1], models=models), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])

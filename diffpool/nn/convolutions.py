@@ -1,0 +1,65 @@
+"""Graph convolutions: what one layer does to node embeddings, written once for every level.
+
+A convolution is a module called as `conv(graphs, x, columns)`: [N, in] → [N, out], or the first `columns` outputs.
+It asks `graphs` for A H and A1 and nothing else, so it works on edge lists and dense blocks alike.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from diffpool.graphs import Graphs
+from diffpool.nn.linear import Linear, Scale
+
+
+class Sage(nn.Module):
+    """GraphSAGE with the mean (Hamilton et al., 2017): [X, D⁻¹AX] W + b.
+
+    The mean is weighted by the edges; a node without neighbours has the mean zero.
+    """
+
+    def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
+        super().__init__()
+        self.linear = Linear(2 * num_inputs, num_outputs, models=models)
+
+    def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
+        mean = graphs.propagate(x) * graphs.inverse_degree[:, None]
+        return self.linear(torch.cat([x, mean], -1), columns)
+
+
+class Gcn(nn.Module):
+    """The graph convolution of Kipf and Welling (2017), equation 2: D̃^-½ (A + I) D̃^-½ X W + b."""
+
+    def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
+        super().__init__()
+        self.linear = Linear(num_inputs, num_outputs, models=models)
+
+    def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
+        scale = (graphs.degree + 1).rsqrt()[:, None]
+        x = x * scale
+        return self.linear((graphs.propagate(x) + x) * scale, columns)
+
+
+class Gin(nn.Module):
+    """The graph isomorphism convolution of Xu et al. (2019): MLP((1 + ε) X + AX) with a learned ε."""
+
+    def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
+        super().__init__()
+        self.scale = Scale(models)
+        self.hidden = Linear(num_inputs, num_outputs, models=models)
+        self.out = Linear(num_outputs, num_outputs, models=models)
+
+    def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
+        return self.out(self.hidden(self.scale(x) + graphs.propagate(x)).relu(), columns)
+
+
+class SumConv(nn.Module):
+    """The convolution of the released code: A X W + b, a sum without a self term."""
+
+    def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
+        super().__init__()
+        self.linear = Linear(num_inputs, num_outputs, models=models)
+
+    def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
+        return self.linear(graphs.propagate(x), columns)

@@ -1,0 +1,56 @@
+"""The layers with parameters. Each holds the parameters of M models side by side; a single model has M = 1.
+
+The rows that reach such a layer are those of model 0, then as many of model 1, and so on: [N, D] is seen as
+[M, N/M, D]. Nothing else in the package knows about M.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class Linear(nn.Module):
+    """X W + b for each of M models: [N, in] → [N, out].
+
+    `columns` asks for the first outputs only, and an input narrower than `in` meets the first rows of W: a graph with
+    few clusters does not pay for the parameters that serve larger ones.
+    """
+
+    def __init__(self, num_inputs: int, num_outputs: int, bias: bool = True, models: int = 1):
+        super().__init__()
+        self.num_inputs, self.num_outputs, self.models = num_inputs, num_outputs, models
+        bound = 1 / math.sqrt(max(num_inputs, 1))
+        self.weight = nn.Parameter(torch.empty(models, num_inputs, num_outputs))
+        self.bias = nn.Parameter(torch.empty(models, num_outputs)) if bias else None
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(self, x: Tensor, columns: int | None = None) -> Tensor:
+        weight: Tensor = self.weight
+        bias: Tensor | None = self.bias
+        if columns is not None or x.shape[-1] < self.num_inputs:
+            weight = weight[:, : x.shape[-1], :columns]
+            bias = None if bias is None else bias[:, :columns]
+        if self.models == 1:
+            return x @ weight[0] if bias is None else torch.addmm(bias[0], x, weight[0])
+        x = x.unflatten(0, (self.models, -1))  # [M, N/M, in]
+        out = x @ weight if bias is None else torch.baddbmm(bias[:, None], x, weight)
+        return out.flatten(0, 1)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_inputs}, {self.num_outputs}, models={self.models}"
+
+
+class Scale(nn.Module):
+    """(1 + ε) X with a learned ε for each of M models: the self term of GIN."""
+
+    def __init__(self, models: int = 1):
+        super().__init__()
+        self.epsilon = nn.Parameter(torch.zeros(models))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = (1 + self.epsilon)[:, None, None]
+        return (x.unflatten(0, (len(scale), -1)) * scale).flatten(0, 1)

@@ -1,0 +1,129 @@
+"""Normalisations of node embeddings: over the batch, over each node, and the one of the released code.
+
+Each is called as `normalise(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] says which columns a node has; the rest
+of x is zero and stays zero. None: all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diffpool.graphs import Graphs
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation for each of M models, over the nodes in the batch.
+
+    A column is normalised over the nodes that have it. One that fewer than two nodes have has no spread: it is
+    normalised by the running statistics and leaves them alone.
+    """
+
+    def __init__(self, width: int, models: int = 1, momentum: float = 0.1, eps: float = 1e-5):
+        super().__init__()
+        self.width, self.models, self.momentum, self.eps = width, models, momentum, eps
+        self.weight = nn.Parameter(torch.ones(models, width))
+        self.bias = nn.Parameter(torch.zeros(models, width))
+        self.running_mean: Tensor
+        self.running_var: Tensor
+        self.register_buffer("running_mean", torch.zeros(models, width))
+        self.register_buffer("running_var", torch.ones(models, width))
+
+    def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is not None or x.shape[1] < self.width or x.shape[0] <= self.models:
+            return self._by_hand(x, mask)
+        if self.models > 1:  # models side by side become columns side by side: one call serves all
+            x = x.unflatten(0, (self.models, -1)).transpose(0, 1).flatten(1)  # [N/M, M·D]
+        x = F.batch_norm(
+            x,
+            self.running_mean.view(-1),
+            self.running_var.view(-1),
+            self.weight.view(-1),
+            self.bias.view(-1),
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+        if self.models > 1:
+            x = x.unflatten(1, (self.models, -1)).transpose(0, 1).flatten(0, 1)
+        return x
+
+    def _by_hand(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        width = x.shape[1]
+        real = torch.ones_like(x) if mask is None else mask.to(x.dtype)
+        x, real = x.view(self.models, -1, width), real.view(self.models, -1, width)
+        mean, var = self.running_mean[:, :width], self.running_var[:, :width]
+        if self.training:
+            count = real.sum(1)  # [M, W]
+            batch_mean = (x * real).sum(1) / count.clamp(min=1)
+            batch_var = ((x - batch_mean[:, None]) * real).square().sum(1) / count.clamp(min=1)
+            spread = count > 1
+            unbiased = batch_var.detach() * count / (count - 1).clamp(min=1)
+            step = self.momentum * spread
+            running_mean = mean + step * (batch_mean.detach() - mean)
+            running_var = var + step * (unbiased - var)
+            mean, var = torch.where(spread, batch_mean, mean), torch.where(spread, batch_var, var)
+            self.running_mean[:, :width] = running_mean
+            self.running_var[:, :width] = running_var
+        scale = (var + self.eps).rsqrt() * self.weight[:, :width]
+        shift = self.bias[:, :width] - mean * scale
+        return ((x * scale[:, None] + shift[:, None]) * real).flatten(0, 1)
+
+
+class L2Norm(nn.Module):
+    """Each node's embedding divided by its length; zero stays zero."""
+
+    def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return F.normalize(x, dim=-1)
+
+
+class Relu(nn.Module):
+    """max(X, 0)."""
+
+    def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return x.relu()
+
+
+class NodeIndexNorm(nn.Module):
+    """The normalisation of the released code, kept as a quirk of the preset `released`.
+
+    It normalises the i-th nodes of all graphs in the batch together, over graphs and features, in training and in
+    evaluation. So a graph's result depends on the order of its nodes and on its batch-mates: Proposition 1 does not
+    hold. Deviation: there is no padding here, so none enters the statistics.
+    """
+
+    eps = 1e-5
+
+    def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        place = graphs.layout.place_of_row
+        moments = torch.stack([torch.ones_like(x[:, 0]), x.mean(-1), x.square().mean(-1)], -1)
+        sums = x.new_zeros(graphs.layout.largest, 3).index_add(0, place, moments)
+        count, mean, square = sums[place].unbind(-1)  # [N] each
+        mean, square = mean / count, square / count
+        var = (square - mean.square()).clamp(min=0)
+        return (x - mean[:, None]) * (var + self.eps).rsqrt()[:, None]
+
+
+STEPS = ("l2", "relu", "batch", "node-index")
+
+
+class Steps(nn.Module):
+    """The steps with these names, one after the other."""
+
+    def __init__(self, names: Sequence[str], width: int, models: int = 1):
+        super().__init__()
+        self.steps = nn.ModuleList(_step(name, width, models) for name in names)
+
+    def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        for step in self.steps:
+            x = step(graphs, x, mask)
+        return x
+
+
+def _step(name: str, width: int, models: int) -> nn.Module:
+    if name == "batch":
+        return BatchNorm(width, models)
+    return {"l2": L2Norm, "relu": Relu, "node-index": NodeIndexNorm}[name]()
