@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from diffpool.graphs import Graphs
+from diffpool.nn import fused
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import Steps
 
@@ -50,10 +51,20 @@ class Encoder(nn.Module):
         """[N, in] → [N, out]; the last convolution only has its first `columns`, cut by `mask` [N, columns]."""
         layers = []
         for conv, steps in zip(self.convs[:-1], self.steps[:-1], strict=True):
-            x = steps(graphs, conv(graphs, x))
+            x = _layer(graphs, x, conv, steps)
             layers.append(x)
-        x = self.convs[-1](graphs, x, columns)
-        x = self.steps[-1](graphs, x if mask is None else x * mask, mask)
+        conv, steps = self.convs[-1], self.steps[-1]
+        if columns is None:
+            x = _layer(graphs, x, conv, steps)
+        else:
+            x = conv(graphs, x, columns)
+            x = steps(graphs, x if mask is None else x * mask, mask)
         layers.append(x)
         x = torch.cat(layers, -1) if self.concat else x
         return x if self.linear is None else self.linear(x, columns)
+
+
+def _layer(graphs: Graphs, x: Tensor, conv: nn.Module, steps: Steps) -> Tensor:
+    if fused.fits(graphs, x, conv, steps):
+        return fused.sage_layer(graphs, x, conv, steps)
+    return steps(graphs, conv(graphs, x))

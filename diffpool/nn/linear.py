@@ -34,8 +34,9 @@ class Linear(nn.Module):
         if columns is not None or x.shape[-1] < self.num_inputs:
             weight = weight[:, : x.shape[-1], :columns]
             bias = None if bias is None else bias[:, :columns]
-        if self.models == 1:
-            return x @ weight[0] if bias is None else torch.addmm(bias[0], x, weight[0])
+        if self.models == 1:  # squeeze, not [0]: its gradient is a view, not a copy
+            weight = weight.squeeze(0)
+            return x @ weight if bias is None else torch.addmm(bias.squeeze(0), x, weight)
         x = x.unflatten(0, (self.models, -1))  # [M, N/M, in]
         out = x @ weight if bias is None else torch.baddbmm(bias[:, None], x, weight)
         return out.flatten(0, 1)

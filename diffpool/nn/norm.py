@@ -115,6 +115,7 @@ class Steps(nn.Module):
 
     def __init__(self, names: Sequence[str], width: int, models: int = 1):
         super().__init__()
+        self.names = tuple(names)
         self.steps = nn.ModuleList(_step(name, width, models) for name in names)
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -127,3 +128,4 @@ def _step(name: str, width: int, models: int) -> nn.Module:
     if name == "batch":
         return BatchNorm(width, models)
     return {"l2": L2Norm, "relu": Relu, "node-index": NodeIndexNorm}[name]()
+

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diffpool.data import Fold, GraphDataset
+from diffpool.data import Fold, GraphBatch, GraphDataset
 from diffpool.errors import TrainingError
 from diffpool.nn import GraphClassifier, Prediction
 from diffpool.training.config import Training
@@ -41,9 +41,7 @@ def train(
     The model is on the device of the data set. When the iterator ends, or is closed, the model has the parameters of
     the best epoch.
     """
-    optimiser = torch.optim.Adam(
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
-    )
+    optimiser = make_optimiser(model, config)
     shuffle = np.random.default_rng(config.seed)
     best_loss, best_epoch = math.inf, 0
     best_state = copy.deepcopy(model.state_dict())
@@ -89,6 +87,26 @@ def total_loss(prediction: Prediction, y: Tensor, weights: dict[str, float]) -> 
     return loss
 
 
+def train_step(
+    model: GraphClassifier, optimiser: torch.optim.Optimizer, batch: GraphBatch, config: Training
+) -> tuple[Prediction, Tensor]:
+    """One step of Adam on the mean loss of a batch; the prediction before it and the loss of every graph: [B]."""
+    prediction = model(batch.graphs, batch.x)
+    loss = total_loss(prediction, batch.y, config.loss_weights)
+    optimiser.zero_grad()
+    loss.mean().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), config.clip, foreach=True)
+    optimiser.step()
+    return prediction, loss.detach()
+
+
+def make_optimiser(model: nn.Module, config: Training) -> torch.optim.Optimizer:
+    """Adam on all parameters."""
+    return torch.optim.Adam(
+        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+    )
+
+
 def _train_epoch(
     model: GraphClassifier,
     optimiser: torch.optim.Optimizer,
@@ -100,20 +118,10 @@ def _train_epoch(
     model.train()
     sums = dataset.x.new_zeros(3, dtype=torch.float64)  # on the device: read once an epoch
     for batch in dataset.batches(fold.train, config.batch_size, shuffle):
-        prediction = model(batch.graphs, batch.x)
-        loss = total_loss(prediction, batch.y, config.loss_weights)
-        optimiser.zero_grad()
-        loss.mean().backward()
-        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-        optimiser.step()
-        with torch.no_grad():
-            sums += torch.stack(
-                [
-                    loss.sum(),
-                    F.cross_entropy(prediction.logits, batch.y, reduction="sum"),
-                    (prediction.logits.argmax(-1) == batch.y).sum(),
-                ]
-            )
+        prediction, loss = train_step(model, optimiser, batch, config)
+        logits = prediction.logits.detach()
+        class_loss = F.cross_entropy(logits, batch.y, reduction="sum")
+        sums += torch.stack([loss.sum(), class_loss, (logits.argmax(-1) == batch.y).sum()])
     total, class_total, correct = (sums / max(len(fold.train), 1)).tolist()
     return total, class_total, correct
 

@@ -1,0 +1,1 @@
+"""One question a module: `python -m benchmarks.NAME`, see README.md here."""

@@ -1,0 +1,147 @@
+"""A picture of the clusters: one graph with its nodes coloured by cluster beside its coarsened graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from diffpool.data import GraphBatch
+from diffpool.nn import GraphClassifier, Prediction
+
+EDGE_COLOUR = "#b8bfc6"
+SHOWN = 0.05  # a cluster is drawn if it holds this share of a node or more
+
+
+@torch.no_grad()
+def draw_clusters(
+    model: GraphClassifier, batch: GraphBatch, class_names: tuple[str, ...], path: str | Path
+) -> None:
+    """Draw the first graph of the batch at every level of the hierarchy into a PNG file."""
+    model.eval()
+    prediction = model(batch.graphs, batch.x)
+    levels = len(prediction.assignments) + 1
+    figure = Figure(figsize=(5.2 * levels, 5.6), dpi=110, layout="constrained")
+    axes = figure.subplots(1, levels, squeeze=False)[0]
+    colours, places = _hierarchy(batch, prediction)
+    for level in range(levels):
+        adjacency = _adjacency(batch, prediction, level)
+        mass = _mass(prediction, level)
+        _draw_level(axes[level], adjacency, places[level], colours[level], mass)
+        axes[level].set_title(_title(prediction, level), fontsize=11)
+    truth, guess = int(batch.y[0]), int(prediction.logits[0].argmax())
+    figure.suptitle(f"class: {class_names[truth]}, predicted: {class_names[guess]}", fontsize=12)
+    figure.savefig(path)
+
+
+def _title(prediction: Prediction, level: int) -> str:
+    if level == 0:
+        return f"input: {int(prediction.graphs[0].layout.sizes[0])} nodes"
+    s = prediction.assignments[level - 1].of_graph(0)
+    return f"pooling {level}: {len(s.argmax(-1).unique())} of {s.shape[1]} clusters are the first choice of a node"
+
+
+def _hierarchy(
+    batch: GraphBatch, prediction: Prediction
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Colours and places of the nodes of every level; a cluster has the colour of the nodes assigned to it.
+
+    The colours are those of the clusters after the first pooling, mixed above; the places of clusters are the means
+    of their nodes' places.
+    """
+    assignments = [a.of_graph(0).cpu().numpy() for a in prediction.assignments]
+    places = [_layout(_adjacency(batch, prediction, 0))]
+    if not assignments:
+        return [np.tile([[0.35, 0.55, 0.75]], (len(places[0]), 1))], places
+    clusters = assignments[0].shape[1]
+    order = np.argsort(-assignments[0].sum(0))  # the largest clusters get the most distinct colours
+    palette = np.empty((clusters, 3))
+    palette[order] = _palette(clusters)
+    colours = [palette[assignments[0].argmax(1)], palette]
+    for s in assignments:
+        share = s / np.maximum(s.sum(0), 1e-9)  # [n, k]: columns sum to 1
+        places.append(share.T @ places[-1])
+        if s is not assignments[0]:
+            mass = share.T * _weight(assignments, s)[None]
+            colours.append((mass / np.maximum(mass.sum(1, keepdims=True), 1e-9)) @ colours[-1])
+    return colours, places
+
+
+def _weight(assignments: list[np.ndarray], s: np.ndarray) -> np.ndarray:
+    """How much of the input each row of s stands for."""
+    weight = np.ones(len(assignments[0]))
+    for earlier in assignments:
+        if earlier is s:
+            break
+        weight = weight @ earlier
+    return weight
+
+
+def _mass(prediction: Prediction, level: int) -> np.ndarray:
+    """How many input nodes each node of a level stands for."""
+    mass = np.ones(int(prediction.graphs[0].layout.sizes[0]))
+    for assignment in prediction.assignments[:level]:
+        mass = mass @ assignment.of_graph(0).cpu().numpy()
+    return mass
+
+
+def _adjacency(batch: GraphBatch, prediction: Prediction, level: int) -> np.ndarray:
+    if level > 0:
+        return prediction.graphs[level].block(0).cpu().numpy()  # type: ignore[union-attr]
+    size = int(batch.graphs.layout.sizes[0])
+    adj = batch.graphs.adj
+    indptr = adj.indptr[: size + 1].cpu().numpy()
+    dense = np.zeros((size, size))
+    row = np.repeat(np.arange(size), np.diff(indptr))
+    values = 1.0 if adj.values is None else adj.values[: indptr[-1]].cpu().numpy()
+    dense[row, adj.indices[: indptr[-1]].cpu().numpy()] = values
+    return dense
+
+
+def _layout(adjacency: np.ndarray) -> np.ndarray:
+    """Places of the nodes by the forces of their edges."""
+    import networkx as nx
+
+    graph = nx.from_numpy_array(adjacency)
+    start = nx.kamada_kawai_layout(graph) if len(adjacency) <= 300 else None
+    return np.array(
+        list(nx.spring_layout(graph, pos=start, iterations=30, seed=0).values())
+    ).reshape(-1, 2)
+
+
+def _palette(count: int) -> np.ndarray:
+    import matplotlib
+
+    base = matplotlib.colormaps["tab10" if count <= 10 else "tab20"]
+    return np.array([base(i % base.N)[:3] for i in range(count)])
+
+
+def _draw_level(
+    axes: Axes,
+    adjacency: np.ndarray,
+    places: np.ndarray,
+    colours: np.ndarray,
+    mass: np.ndarray,
+) -> None:
+    axes.set_axis_off()
+    shown = mass >= SHOWN
+    between = np.triu(adjacency + adjacency.T, 1) / 2 * np.outer(shown, shown)
+    strongest = between.max(initial=0)
+    for i, j in zip(*np.nonzero(between > 0.02 * strongest), strict=True):
+        strength = between[i, j] / strongest
+        axes.plot(
+            *places[[i, j]].T,
+            color=EDGE_COLOUR,
+            linewidth=0.4 + 2.2 * strength,
+            zorder=1,
+            alpha=0.9,
+        )
+    typical = 60 if len(places) > 60 else 110
+    area = typical * (mass[shown] if mass.max(initial=1) <= 1 else 0.6 + mass[shown])
+    across, up = places[shown].T
+    size = np.clip(area, 8, 2600)
+    axes.scatter(across, up, s=size, c=colours[shown], edgecolors="white", linewidths=0.7, zorder=2)
+    axes.margins(0.12)

@@ -1,0 +1,135 @@
+"""Random ragged batches from a seed: the same graphs as dense matrices and as the batch types of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from diffpool.graphs import DenseGraphs, SparseGraphs
+from diffpool.segment import Layout
+
+# Empty graphs, a single node, an edgeless graph (EDGELESS), fewer nodes than clusters (two nodes, up to four clusters).
+SIZES = (5, 0, 1, 7, 4, 2, 0, 6)
+EDGELESS = (4,)
+CLUSTERS = (2, 0, 1, 3, 2, 4, 0, 3)
+
+KINDS = {
+    "undirected": {},
+    "weighted": {"weighted": True},
+    "directed": {"directed": True},
+    "loops": {"loops": True},
+    "everything": {"weighted": True, "directed": True, "loops": True},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A batch of graphs: adjacency matrices [n_g, n_g] and features [n_g, F] of each."""
+
+    adjs: list[Tensor]
+    xs: list[Tensor]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(adj) for adj in self.adjs]
+
+    @property
+    def x(self) -> Tensor:
+        return torch.cat(self.xs)
+
+    @property
+    def sparse(self) -> SparseGraphs:
+        """The batch as an edge list; without weights where all are 1."""
+        sources, targets, weights, start = [], [], [], 0
+        for adj in self.adjs:
+            target, source = adj.nonzero().T
+            sources.append(source + start)
+            targets.append(target + start)
+            weights.append(adj[target, source])
+            start += len(adj)
+        source, target, weight = torch.cat(sources), torch.cat(targets), torch.cat(weights)
+        return SparseGraphs.from_edges(
+            self.sizes,
+            source,
+            target,
+            None if bool((weight == 1).all()) else weight,
+            dtype=self.x.dtype,
+        )
+
+    @property
+    def dense(self) -> DenseGraphs:
+        """The batch as dense blocks."""
+        return DenseGraphs.of(Layout.of(self.sizes), local(self.adjs, max(self.sizes)))
+
+    def of(self, graphs: Sequence[int]) -> Sample:
+        return Sample([self.adjs[g] for g in graphs], [self.xs[g] for g in graphs])
+
+    def relabelled(self, seed: int, only: int | None = None) -> Sample:
+        """The nodes of every graph (or of one graph only) in another order."""
+        generator = torch.Generator().manual_seed(seed)
+        adjs, xs = [], []
+        for graph, (adj, x) in enumerate(zip(self.adjs, self.xs, strict=True)):
+            order = torch.arange(len(x))
+            if only in (None, graph):
+                order = torch.randperm(len(x), generator=generator)
+            adjs.append(adj[order][:, order])
+            xs.append(x[order])
+        return Sample(adjs, xs)
+
+    def to(self, dtype: torch.dtype) -> Sample:
+        return Sample([adj.to(dtype) for adj in self.adjs], [x.to(dtype) for x in self.xs])
+
+
+def sample(
+    sizes: Sequence[int] = SIZES,
+    seed: int = 0,
+    edgeless: Sequence[int] = EDGELESS,
+    features: int = 3,
+    density: float = 0.5,
+    weighted: bool = False,
+    directed: bool = False,
+    loops: bool = False,
+) -> Sample:
+    """Random graphs with these sizes in float64; those numbered in `edgeless` have no edges."""
+    generator = torch.Generator().manual_seed(seed)
+    adjs, xs = [], []
+    for graph, n in enumerate(sizes):
+        adj = (random(n, n, generator=generator) < density).double()
+        if weighted:
+            adj = adj * (0.1 + 2 * random(n, n, generator=generator))
+        if not directed:
+            adj = adj.triu() + adj.triu(1).T
+        if not loops:
+            adj = adj.fill_diagonal_(0)
+        adjs.append(adj * (graph not in edgeless))
+        xs.append(torch.randn(n, features, dtype=torch.float64, generator=generator))
+    return Sample(adjs, xs)
+
+
+def random(*shape: int, generator: torch.Generator) -> Tensor:
+    return torch.rand(*shape, dtype=torch.float64, generator=generator)
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    """Normal numbers in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, dtype=torch.float64, generator=generator)
+
+
+def local(parts: Sequence[Tensor], width: int) -> Tensor:
+    """Blocks of different sizes with local columns: zeros to the right up to `width`."""
+    padded = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts]
+    return torch.cat(padded)
+
+
+def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of a number; zero for an input that it does not depend on."""
+    if not value.requires_grad:  # of no input at all, as in a batch without graphs
+        return tuple(torch.zeros_like(i) for i in inputs)
+    found = torch.autograd.grad(value, inputs, allow_unused=True, retain_graph=True)
+    return tuple(
+        torch.zeros_like(i) if g is None else g for i, g in zip(inputs, found, strict=True)
+    )

@@ -1,0 +1,414 @@
+"""One battery of laws over every convolution, readout, pooler and whole classifier."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import reference
+import torch
+from samples import Sample, gradients, randn, sample
+from torch import Tensor, nn
+
+from diffpool.graphs import SparseGraphs
+from diffpool.nn import (
+    PAPER,
+    RELEASED,
+    Architecture,
+    DiffPool,
+    Encoder,
+    Gcn,
+    Gin,
+    GraphClassifier,
+    Prediction,
+    Sage,
+    SumConv,
+    build,
+    flat,
+)
+from diffpool.segment import Layout
+
+SMALL = replace(PAPER, hidden=6)
+TWICE = replace(SMALL, poolings=2)
+
+ARCHITECTURES = {
+    "paper": SMALL,
+    "two poolings": TWICE,
+    "clusters of the data set": replace(SMALL, clusters="dataset"),
+    "twice clusters of the data set": replace(TWICE, clusters="dataset"),
+    "given clusters": replace(TWICE, clusters=(5, 2)),
+    "flat": flat(SMALL),
+    "concatenated": replace(SMALL, concat=True, every_level=True),
+    "linear assignment": replace(SMALL, assignment_linear=True, ratio=0.25, head=(5,)),
+    "normalised assignment": replace(SMALL, assignment_order=("l2", "relu", "batch"), ratio=0.25),
+    "gcn": replace(SMALL, conv="gcn", readout="mean"),
+    "gin": replace(TWICE, conv="gin"),
+    "maximum": replace(TWICE, conv="sum", readout="max", every_level=True),
+}
+QUIRKY = {
+    "released": replace(RELEASED, hidden=6),
+    "released, two poolings": replace(RELEASED, hidden=6, poolings=2),
+}
+EVERY = ARCHITECTURES | QUIRKY
+
+CONVOLUTIONS = {"sage": Sage, "gcn": Gcn, "gin": Gin, "sum": SumConv}
+SIZES = (23, 1, 31, 0, 12, 5, 17, 2)
+EDGELESS = (5,)
+CLASSES = 3
+
+each_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+each_with_quirks = pytest.mark.parametrize("name", EVERY)
+each_mode = pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+
+
+def exact(a: Tensor, b: Tensor, tolerance: float = 1e-9) -> None:
+    torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+def batch_of(seed: int = 0, sizes: tuple[int, ...] = SIZES) -> Sample:
+    return sample(sizes, seed, edgeless=EDGELESS, density=0.2, weighted=True)
+
+
+def classifier(name: str, training: bool = False) -> GraphClassifier:
+    """A small classifier in float64, with running statistics and affine parameters that are not the initial ones."""
+    model = build(EVERY[name], num_features=3, num_classes=CLASSES, largest=max(SIZES)).double()
+    with torch.no_grad():
+        for number, (key, value) in enumerate(model.state_dict().items()):
+            noise = randn(*value.shape, seed=number)
+            if key.endswith("running_var"):
+                value.mul_((0.3 * noise).exp())
+            elif "steps" in key or key.endswith("epsilon"):
+                value.add_(0.3 * noise)
+    return model.train(training)
+
+
+def loss_of(prediction: Prediction | reference.Result) -> Tensor:
+    """A number that depends on all that a classifier says."""
+    parts = [prediction.logits, *prediction.losses.values()]
+    return sum((part * randn(*part.shape, seed=i)).sum() for i, part in enumerate(parts))
+
+
+def parameter_gradients(model: nn.Module, loss: Tensor) -> dict[str, Tensor]:
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    return dict(zip(names, gradients(loss, *parameters), strict=True))
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor], tolerance: float = 1e-9) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        exact(a[name], b[name], tolerance)
+
+
+def running_statistics(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.named_buffers()}
+
+
+# --- the paper, graph by graph -----------------------------------------------------------------------------------
+
+
+@each_mode
+@each_with_quirks
+def test_the_classifier_is_that_of_the_paper_graph_by_graph(name: str, training: bool) -> None:
+    batch = batch_of()
+    model = classifier(name, training)
+    slow = reference.classify(model, batch.adjs, batch.xs)
+    expected = parameter_gradients(model, loss_of(slow))
+    fast = model(batch.sparse, batch.x)
+    exact(fast.logits, slow.logits)
+    same(fast.losses, slow.losses)
+    for level, (mine, theirs) in enumerate(zip(fast.assignments, slow.assignments, strict=True)):
+        for graph, s in enumerate(theirs):
+            exact(mine.of_graph(graph), s)
+            exact(fast.graphs[level + 1].block(graph), slow.adjacencies[level][graph])
+    same(parameter_gradients(model, loss_of(fast)), expected)
+    for norm, (mean, var) in slow.running.items():
+        exact(norm.running_mean[0], mean)
+        exact(norm.running_var[0], var)
+
+
+# --- Proposition 1 -----------------------------------------------------------------------------------------------
+
+
+@each_mode
+@each_architecture
+def test_relabelling_the_nodes_changes_nothing(name: str, training: bool) -> None:
+    batch = batch_of()
+    model = classifier(name, training)
+    twin = copy.deepcopy(model)
+    before = model(batch.sparse, batch.x)
+    relabelled = batch.relabelled(seed=1)
+    after = twin(relabelled.sparse, relabelled.x)
+    exact(after.logits, before.logits)
+    same(after.losses, before.losses)
+    same(
+        parameter_gradients(twin, loss_of(after)),
+        parameter_gradients(model, loss_of(before)),
+        tolerance=1e-8,
+    )
+    same(running_statistics(twin), running_statistics(model))
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_follows_the_relabelling_of_the_nodes(name: str) -> None:
+    batch = sample([6], edgeless=(), weighted=True, directed=True, loops=True)
+    conv = CONVOLUTIONS[name](3, 4).double()
+    order = torch.tensor([3, 5, 0, 1, 4, 2])
+    turned = Sample([batch.adjs[0][order][:, order]], [batch.xs[0][order]])
+    exact(conv(turned.sparse, turned.x), conv(batch.sparse, batch.x)[order])
+
+
+@pytest.mark.parametrize("how", ["sum", "mean", "max"])
+@pytest.mark.parametrize("storage", ["sparse", "dense"])
+def test_a_readout_does_not_see_the_order_of_the_nodes(storage: str, how: str) -> None:
+    batch = batch_of()
+    turned = batch.relabelled(seed=1)
+    exact(
+        getattr(turned, storage).readout(turned.x, how),
+        getattr(batch, storage).readout(batch.x, how),
+    )
+
+
+@pytest.mark.parametrize("storage", ["sparse", "dense"])
+def test_a_pooler_gives_relabelled_nodes_the_same_clusters(storage: str) -> None:
+    torch.manual_seed(1)
+    pooler = DiffPool(Encoder(Sage, [3, 5, 4])).double()
+    batch = sample([7], edgeless=(), weighted=True)
+    order = torch.tensor([3, 5, 0, 1, 6, 4, 2])
+    turned = Sample([batch.adjs[0][order][:, order]], [batch.xs[0][order]])
+    a = pooler(getattr(batch, storage), batch.x, batch.x, Layout.of([4]))
+    b = pooler(getattr(turned, storage), turned.x, turned.x, Layout.of([4]))
+    exact(b.assignment.s, a.assignment.s[order])
+    exact(b.graphs.adj, a.graphs.adj)
+    exact(b.x, a.x)
+    same(b.losses, a.losses)
+
+
+@each_mode
+def test_the_released_preset_sees_the_order_of_the_nodes_even_of_batch_mates(
+    training: bool,
+) -> None:
+    """Row 22 of the comparison of paper and code; the same change leaves the preset `paper` unmoved."""
+    batch = sample((23, 19, 31, 12), 0, edgeless=(), density=0.2)
+    turned = batch.relabelled(seed=1, only=0)
+    moved = {}
+    for name in ("released", "paper"):
+        model = classifier(name, training)
+        moved[name] = model(turned.sparse, turned.x).logits - model(batch.sparse, batch.x).logits
+    assert moved["released"][0].abs().max() > 1e-4
+    assert moved["released"][1:].abs().max() > 1e-4
+    assert moved["paper"].abs().max() < 1e-9
+
+
+# --- batches -----------------------------------------------------------------------------------------------------
+
+
+@each_architecture
+def test_a_graph_gives_the_same_alone_and_in_a_batch(name: str) -> None:
+    batch = batch_of()
+    model = classifier(name)
+    together = model(batch.sparse, batch.x)
+    for graph in range(len(SIZES)):
+        single = batch.of([graph])
+        alone = model(single.sparse, single.x)
+        exact(alone.logits[0], together.logits[graph])
+        for key, loss in alone.losses.items():
+            exact(loss[0], together.losses[key][graph])
+        for mine, all_of_them in zip(alone.assignments, together.assignments, strict=True):
+            exact(mine.of_graph(0), all_of_them.of_graph(graph))
+
+
+@each_architecture
+def test_the_gradient_of_a_batch_is_the_sum_of_those_of_its_graphs(name: str) -> None:
+    batch = batch_of()
+    model = classifier(name)
+    weights = randn(CLASSES, seed=0)
+
+    def gradient_of(part: Sample) -> dict[str, Tensor]:
+        prediction = model(part.sparse, part.x)
+        loss = (prediction.logits @ weights).sum()
+        return parameter_gradients(model, loss + sum(v.sum() for v in prediction.losses.values()))
+
+    alone = [gradient_of(batch.of([graph])) for graph in range(len(SIZES))]
+    summed = {key: sum(part[key] for part in alone) for key in alone[0]}
+    same(gradient_of(batch), summed)
+
+
+@each_architecture
+def test_the_order_of_the_graphs_in_a_batch_does_not_matter(name: str) -> None:
+    batch = batch_of()
+    order = [4, 0, 7, 2, 3, 6, 1, 5]
+    model = classifier(name, training=True)
+    turned = batch.of(order)
+    exact(
+        model(turned.sparse, turned.x).logits,
+        model(batch.sparse, batch.x).logits[order],
+    )
+
+
+@each_with_quirks
+def test_a_given_plan_is_the_one_that_the_model_makes_itself(name: str) -> None:
+    batch = batch_of()
+    model = classifier(name)
+    plan = model.plan(batch.sparse)
+    assert torch.equal(
+        model(batch.sparse, batch.x, plan=plan).logits, model(batch.sparse, batch.x).logits
+    )
+
+
+# --- gradients ---------------------------------------------------------------------------------------------------
+
+
+def cancelled_biases(model: GraphClassifier) -> Iterator[str]:
+    """The biases that a batch normalisation right behind them takes off again."""
+    for key, module in model.named_modules():
+        if isinstance(module, Encoder):
+            for i, steps in enumerate(module.steps):
+                if len(steps.steps) and type(steps.steps[0]).__name__ == "BatchNorm":
+                    last = "out" if isinstance(module.convs[i], Gin) else "linear"
+                    yield f"{key}.convs.{i}.{last}.bias"
+
+
+@each_mode
+@each_with_quirks
+def test_every_parameter_gets_a_gradient(name: str, training: bool) -> None:
+    batch = batch_of()
+    model = classifier(name, training)
+    loss_of(model(batch.sparse, batch.x)).backward()
+    cancelled = set(cancelled_biases(model)) if training else set()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert torch.isfinite(parameter.grad).all(), key
+        assert (parameter.grad.abs().max() < 1e-9) == (key in cancelled), key
+
+
+def test_a_released_network_passes_its_gradient_to_every_weight_column_that_a_graph_uses() -> None:
+    """The largest graph uses all clusters, so no column of the assignment networks is left out."""
+    batch = batch_of()
+    for name in ("paper", "two poolings", "released"):
+        model = classifier(name, training=True)
+        loss_of(model(batch.sparse, batch.x)).backward()
+        for pooler in model.poolers:
+            weight = pooler.gnn.convs[-1].linear.weight
+            assert (weight.grad[0].abs().amax(0) > 1e-9).all()
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------
+
+
+@each_mode
+@each_with_quirks
+def test_single_and_double_precision_agree(name: str, training: bool) -> None:
+    batch = batch_of()
+    double = classifier(name, training)
+    single = copy.deepcopy(double).float()
+    a = double(batch.sparse, batch.x)
+    b = single(batch.sparse.to(dtype=torch.float32), batch.x.float())
+    assert b.logits.dtype == torch.float32
+    exact(b.logits.double(), a.logits, tolerance=1e-4)
+    for key, loss in a.losses.items():
+        exact(b.losses[key].double(), loss, tolerance=1e-4)
+
+
+# --- extremes ----------------------------------------------------------------------------------------------------
+
+EXTREMES = {
+    "empty graphs only": (0, 0),
+    "one empty graph": (0,),
+    "one single node": (1,),
+    "two single nodes": (1, 1),
+    "a single node and an empty graph": (0, 1),
+    "more nodes than the model was built for": (60, 2),
+}
+
+
+@each_mode
+@each_with_quirks
+@pytest.mark.parametrize("case", EXTREMES)
+def test_extreme_batches_have_finite_outputs_and_gradients(
+    case: str, name: str, training: bool
+) -> None:
+    batch = sample(EXTREMES[case], edgeless=(), density=0.1)
+    model = classifier(name, training)
+    prediction = model(batch.sparse, batch.x)
+    assert prediction.logits.shape == (len(EXTREMES[case]), CLASSES)
+    loss = loss_of(prediction)
+    assert torch.isfinite(loss)
+    loss.backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is None or torch.isfinite(parameter.grad).all(), key
+    for key, value in model.named_buffers():
+        assert torch.isfinite(value).all(), key
+
+
+@each_mode
+@pytest.mark.parametrize("name", ["paper", "two poolings", "given clusters", "flat"])
+def test_a_batch_without_graphs_has_no_logits(name: str, training: bool) -> None:
+    graphs = SparseGraphs.from_edges([], [], [], dtype=torch.float64)
+    model = classifier(name, training)
+    assert model(graphs, torch.zeros(0, 3, dtype=torch.float64)).logits.shape == (0, CLASSES)
+
+
+# --- torch.compile -----------------------------------------------------------------------------------------------
+
+COMPILED = (
+    "paper",
+    "two poolings",
+    "clusters of the data set",
+    "flat",
+    "linear assignment",
+    "gin",
+    "maximum",
+    "released",
+)
+
+
+@each_mode
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_classifier_agrees_on_batches_of_several_sizes(
+    name: str, training: bool
+) -> None:
+    """fullgraph raises at a graph break."""
+    torch.compiler.reset()
+    model = classifier(name, training)
+    twin = copy.deepcopy(model)
+    compiled = torch.compile(twin, fullgraph=True, backend="aot_eager", dynamic=True)
+    for batch in (batch_of(), batch_of(1, (8, 1, 0, 29, 30, 11, 4))):
+        graphs = batch.sparse
+        eager = model(graphs, batch.x)
+        fast = compiled(graphs, batch.x, plan=twin.plan(graphs))
+        exact(fast.logits, eager.logits)
+        same(fast.losses, eager.losses)
+        same(
+            parameter_gradients(twin, loss_of(fast)), parameter_gradients(model, loss_of(eager))
+        )
+        same(running_statistics(twin), running_statistics(model))
+
+
+# --- architectures -----------------------------------------------------------------------------------------------
+
+
+def test_the_flat_network_is_as_deep_as_the_hierarchical_one() -> None:
+    hierarchical = Architecture(poolings=2, layers_before=2, layers_after=3)
+    assert flat(hierarchical).layers_before == 8
+    assert flat(hierarchical).poolings == 0
+    assert flat(hierarchical).readout == "mean"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "counts"),
+    [
+        (Architecture(), [(4, 1, 4, 0, 2, 1, 2, 1)]),
+        (Architecture(poolings=2), [(6, 1, 8, 0, 3, 2, 5, 1), (2, 1, 2, 0, 1, 1, 2, 1)]),
+        (Architecture(clusters="dataset"), [(4,) * 8]),
+        (Architecture(poolings=2, clusters=(9, 2)), [(9,) * 8, (2,) * 8]),
+    ],
+)
+def test_the_clusters_of_each_pooling_in_a_hand_computed_case(
+    architecture: Architecture, counts: list[tuple[int, ...]]
+) -> None:
+    """Of graphs with 23 (rounded up: 3 in the first case), 1, 31, … nodes."""
+    model = build(architecture, 3, CLASSES, largest=31)
+    plan = model.plan(batch_of(sizes=(31 if counts[0][0] == 4 else 23, *SIZES[1:])).sparse)
+    assert [tuple(layout.sizes.tolist()) for layout in plan] == counts

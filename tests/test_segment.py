@@ -1,0 +1,368 @@
+"""Products and sums over ragged segments equal their slow twins, in values and gradients."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import reference
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import KINDS, Sample, gradients, randn, sample
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from diffpool import segment
+from diffpool.segment import Csr, Layout, column_mask, max_rows, spmm, sum_rows
+
+FORMS = ("nn", "tn", "nt")
+PRODUCTS = {"nn": segment.nn, "tn": segment.tn, "nt": segment.nt}
+
+# Sizes of rows and columns and the number of features that lead to each strategy, and the kernels of that strategy.
+STRATEGIES = {
+    "uniform": ([4, 4, 4], [2, 2, 2], 5, {"_batched"}),
+    "padded": ([4, 1, 0, 3], [2, 1, 0, 3], 5, {"_pad", "_batched"}),
+    "looped": ([300, 1, 0, 1], [100, 1, 0, 1], 16, {"_looped"}),
+}
+SMALL_LOOP = ([5, 1, 0, 3, 4], [2, 1, 0, 3, 0])
+
+
+def exact(a: Tensor, b: Tensor) -> None:
+    torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
+def matrix(
+    rows: list[int], width: int, columns: list[int] | None, seed: int, whole: bool = False
+) -> Tensor:
+    """Random rows; with `columns` only the first columns of each graph are not zero. `whole`: small integers."""
+    h = randn(sum(rows), width, seed=seed)
+    h = (3 * h).round().clamp(-4, 4) if whole else h
+    if columns is not None:
+        graph = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(rows, dtype=int))
+        h = h * (torch.arange(width) < torch.tensor(columns, dtype=int)[graph][:, None])
+    return h
+
+
+def operands(
+    form: str,
+    rows: list[int],
+    columns: list[int],
+    features: int,
+    square: bool = False,
+    whole: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The two factors of a product and a cotangent of its result."""
+    width = max(columns, default=0)
+    features, inner = (width, columns) if square else (features, None)
+    if form == "nn":
+        a, b = (rows, width, columns), (columns, features, inner)
+        out = (rows, features, inner)
+    elif form == "tn":
+        a, b = (rows, width, columns), (rows, features, inner)
+        out = (columns, features, inner)
+    else:
+        a, b = (rows, features, inner), (columns, features, inner)
+        out = (rows, width, columns)
+    return tuple(matrix(*parts, seed=i, whole=whole) for i, parts in enumerate((a, b, out)))
+
+
+def check_product(
+    form: str, rows: list[int], columns: list[int], features: int, square: bool = False
+) -> None:
+    a, b, cotangent = operands(form, rows, columns, features, square)
+    a.requires_grad_()
+    b.requires_grad_()
+    fast = PRODUCTS[form](a, b, Layout.of(rows), Layout.of(columns), square)
+    slow = reference.product(form, a, b, rows, columns, square)
+    exact(fast, slow)
+    for ours, theirs in zip(
+        gradients((fast * cotangent).sum(), a, b),
+        gradients((slow * cotangent).sum(), a, b),
+        strict=True,
+    ):
+        exact(ours, theirs)
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of the kernels that have been called."""
+    names: set[str] = set()
+
+    def spy(name: str) -> None:
+        kernel = getattr(segment, name)
+
+        def wrapped(*args, **kwargs):
+            names.add(name)
+            return kernel(*args, **kwargs)
+
+        monkeypatch.setattr(segment, name, wrapped)
+
+    for name in ("_batched", "_pad", "_looped"):
+        spy(name)
+    return names
+
+
+# --- products ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("square", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_each_strategy_gives_the_products_of_its_slow_twin(
+    strategy: str, form: str, square: bool, called: set[str]
+) -> None:
+    rows, columns, features, kernels = STRATEGIES[strategy]
+    check_product(form, rows, columns, features, square)
+    assert called == kernels
+
+
+@pytest.mark.parametrize("square", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_loop_equals_the_slow_twin_on_small_and_empty_blocks(form: str, square: bool) -> None:
+    rows, columns = SMALL_LOOP
+    a, b, _ = operands(form, rows, columns, 4, square)
+    slow = reference.product(form, a, b, rows, columns, square)
+    exact(segment._looped(form, a, b, rows, columns, square, tuple(slow.shape)), slow)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_loop_in_half_precision_is_exact_on_small_integers(form: str) -> None:
+    rows, columns = SMALL_LOOP
+    a, b, _ = operands(form, rows, columns, 4, whole=True)
+    slow = reference.product(form, a, b, rows, columns)
+    fast = segment._looped(
+        form, a.bfloat16(), b.bfloat16(), rows, columns, False, tuple(slow.shape)
+    )
+    assert fast.dtype == torch.bfloat16
+    assert torch.equal(fast.double(), slow)
+
+
+@given(
+    blocks=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=6),
+    features=st.integers(0, 4),
+    form=st.sampled_from(FORMS),
+    square=st.booleans(),
+)
+def test_products_of_any_sizes_equal_their_slow_twins(
+    blocks: list[tuple[int, int]], features: int, form: str, square: bool
+) -> None:
+    rows, columns = [n for n, _ in blocks], [k for _, k in blocks]
+    check_product(form, rows, columns, features, square)
+
+
+def test_the_products_of_a_hand_computed_case() -> None:
+    rows, columns = Layout.of([2, 1]), Layout.of([1, 2])
+    a = torch.tensor([[2.0, 0.0], [3.0, 0.0], [4.0, 5.0]])  # the first graph has one column only
+    b = torch.tensor([[1.0], [10.0], [100.0]])
+    assert segment.nn(a, b, rows, columns).tolist() == [[2], [3], [540]]
+    assert segment.tn(a, b, rows, columns).tolist() == [[32], [400], [500]]
+    assert segment.nt(b, b, rows, columns).tolist() == [[1, 0], [10, 0], [1000, 10000]]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_gradients_of_each_strategy_pass_gradcheck(form: str, strategy: str) -> None:
+    rows, columns, features, _ = STRATEGIES[strategy]
+    a, b, _ = operands(form, rows, columns, features)
+    layouts = Layout.of(rows), Layout.of(columns)
+
+    def function(a: Tensor, b: Tensor) -> Tensor:
+        # Entries right of a graph's columns are zero by contract: they must not be moved by the check.
+        mask = column_mask(*layouts)
+        if form != "nt" and mask is not None:
+            a = a * mask
+        return PRODUCTS[form](a, b, *layouts)
+
+    fast = strategy == "looped"
+    assert gradcheck(function, (a.requires_grad_(), b.requires_grad_()), fast_mode=fast)
+    if not fast:
+        assert gradgradcheck(function, (a, b))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("needed", [0, 1])
+def test_a_product_differentiates_only_the_factor_that_needs_it(form: str, needed: int) -> None:
+    rows, columns, features, _ = STRATEGIES["padded"]
+    *factors, cotangent = operands(form, rows, columns, features)
+    factors[needed].requires_grad_()
+    fast = PRODUCTS[form](*factors, Layout.of(rows), Layout.of(columns))
+    slow = reference.product(form, *factors, rows, columns)
+    exact(
+        *gradients((fast * cotangent).sum(), factors[needed]),
+        *gradients((slow * cotangent).sum(), factors[needed]),
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("strategy", ["uniform", "padded"])
+def test_the_product_operator_is_a_well_formed_torch_operator(form: str, strategy: str) -> None:
+    rows, columns, features, _ = STRATEGIES[strategy]
+    a, b, _ = operands(form, rows, columns, features)
+    r, c = Layout.of(rows), Layout.of(columns)
+    where = (r.sizes, c.sizes, r.slot_of_row, c.slot_of_row, r.total, c.total, c.largest)
+    uniform = r.uniform and c.uniform
+    torch.library.opcheck(
+        torch.ops.diffpool.product,
+        (form, a.requires_grad_(), b.requires_grad_(), *where, uniform, False),
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
+
+
+# --- sparse times dense ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("features", [0, 1, 4])
+def test_spmm_equals_the_product_with_the_dense_matrix(ragged: Sample, features: int) -> None:
+    graphs = ragged.sparse
+    h = randn(graphs.num_nodes, features, seed=1).requires_grad_()
+    cotangent = randn(graphs.num_nodes, features, seed=2)
+    adj = graphs.adj
+    slow = reference.dense_matrix(adj.indptr, adj.indices, adj.values) @ h
+    fast = spmm(graphs.adj, graphs.adj_t, h)
+    exact(fast, slow)
+    exact(*gradients((fast * cotangent).sum(), h), *gradients((slow * cotangent).sum(), h))
+
+
+def test_spmm_passes_gradcheck(ragged: Sample) -> None:
+    graphs = ragged.sparse
+    h = randn(graphs.num_nodes, 2, seed=1).requires_grad_()
+    assert gradcheck(lambda h: spmm(graphs.adj, graphs.adj_t, h), (h,))
+    assert gradgradcheck(lambda h: spmm(graphs.adj, graphs.adj_t, h), (h,))
+
+
+def test_spmm_adds_the_rows_that_the_indices_name() -> None:
+    matrix = Csr(torch.tensor([0, 2, 2, 3]), torch.tensor([0, 2, 1]), torch.tensor([1.0, 2.0, 3.0]))
+    transposed = Csr(
+        torch.tensor([0, 1, 2, 3]), torch.tensor([0, 2, 0]), torch.tensor([1.0, 3.0, 2.0])
+    )
+    h = torch.tensor([[1.0], [10.0], [100.0]], requires_grad=True)
+    out = spmm(matrix, transposed, h)
+    assert out.tolist() == [[201], [0], [30]]
+    (gradient,) = torch.autograd.grad(out, h, torch.tensor([[1.0], [1.0], [10.0]]))
+    assert gradient.tolist() == [[1], [30], [2]]
+
+
+def test_spmm_without_edges_is_zero_and_has_the_gradient_zero() -> None:
+    graphs = sample([3, 0, 2], edgeless=(0, 1, 2)).sparse
+    h = randn(5, 2, seed=0).requires_grad_()
+    out = spmm(graphs.adj, graphs.adj_t, h)
+    assert torch.equal(out, torch.zeros(5, 2, dtype=torch.float64))
+    (gradient,) = torch.autograd.grad(out.sum(), h)
+    assert torch.equal(gradient, torch.zeros_like(h))
+
+
+def test_the_gradient_of_spmm_takes_a_strided_cotangent() -> None:
+    graphs = sample(**KINDS["everything"]).sparse
+    h = randn(graphs.num_nodes, 3, seed=1).requires_grad_()
+    strided = randn(3, graphs.num_nodes, seed=2).T
+    (ours,) = torch.autograd.grad(spmm(graphs.adj, graphs.adj_t, h), h, strided)
+    adj = reference.dense_matrix(graphs.adj.indptr, graphs.adj.indices, graphs.adj.values)
+    exact(ours, adj.T @ strided)
+
+
+def test_the_spmm_operator_is_a_well_formed_torch_operator(ragged: Sample) -> None:
+    graphs = ragged.sparse
+    h = randn(graphs.num_nodes, 3, seed=1).requires_grad_()
+    matrices = [
+        t for m in (graphs.adj, graphs.adj_t) for t in (m.indptr, m.indices, m.values)
+    ]
+    torch.library.opcheck(
+        torch.ops.diffpool.spmm,
+        (h, *matrices),
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
+
+
+# --- sums and maxima ---------------------------------------------------------------------------------------------
+
+
+@given(sizes=st.lists(st.integers(0, 5), max_size=6), features=st.integers(1, 3))
+def test_sums_and_maxima_of_any_sizes_equal_their_slow_twins(
+    sizes: list[int], features: int
+) -> None:
+    layout = Layout.of(sizes)
+    h = randn(layout.total, features, seed=1).requires_grad_()
+    cotangent = randn(len(sizes), features, seed=2)
+    for fast, slow in (
+        (sum_rows(h, layout), reference.sum_rows(h, sizes)),
+        (max_rows(h, layout), reference.max_rows(h, sizes)),
+    ):
+        exact(fast, slow)
+        if layout.total:
+            exact(*gradients((fast * cotangent).sum(), h), *gradients((slow * cotangent).sum(), h))
+
+
+def test_the_sum_and_the_maximum_of_an_empty_segment_are_zero() -> None:
+    layout = Layout.of([0, 2, 0, 1, 0])
+    h = torch.tensor([[-1.0, 5.0], [-2.0, 7.0], [-3.0, -4.0]])
+    assert sum_rows(h, layout).tolist() == [[0, 0], [-3, 12], [0, 0], [-3, -4], [0, 0]]
+    assert max_rows(h, layout).tolist() == [[0, 0], [-1, 7], [0, 0], [-3, -4], [0, 0]]
+
+
+def test_sum_rows_takes_vectors_and_higher_tensors() -> None:
+    layout = Layout.of([2, 0, 1])
+    assert sum_rows(torch.tensor([1.0, 2.0, 4.0]), layout).tolist() == [3, 0, 4]
+    h = torch.arange(12.0).view(3, 2, 2)
+    assert sum_rows(h, layout).tolist() == [[[4, 6], [8, 10]], [[0, 0], [0, 0]], [[8, 9], [10, 11]]]
+
+
+@pytest.mark.parametrize("sizes", [[2, 2], [2, 1, 0, 1]])
+def test_the_gradient_of_a_maximum_goes_to_its_rows_in_equal_parts(sizes: list[int]) -> None:
+    """Also where the maximum is zero, as it often is after a ReLU."""
+    layout = Layout.of(sizes)
+    h = torch.tensor([[0.0, 3.0], [-1.0, 3.0], [0.0, -2.0], [0.0, -1.0]], dtype=torch.float64)
+    h.requires_grad_()
+    weights = torch.arange(1.0, 2 * len(sizes) + 1, dtype=torch.float64).view(-1, 2)
+    fast = gradients((max_rows(h, layout) * weights).sum(), h)
+    slow = gradients((reference.max_rows(h, sizes) * weights).sum(), h)
+    exact(*fast, *slow)
+
+
+# --- layouts -----------------------------------------------------------------------------------------------------
+
+
+def test_the_layout_of_a_hand_computed_case() -> None:
+    layout = Layout.of([2, 0, 3])
+    assert len(layout) == 3
+    assert layout.total == 5
+    assert layout.largest == 3
+    assert layout.sizes.tolist() == [2, 0, 3]
+    assert layout.graph_of_row.tolist() == [0, 0, 2, 2, 2]
+    assert layout.place_of_row.tolist() == [0, 1, 0, 1, 2]
+    assert layout.slot_of_row.tolist() == [0, 1, 6, 7, 8]
+    assert repr(layout) == "Layout(3 graphs, 5 rows, largest 3)"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "uniform"),
+    [([2, 2, 2], True), ([2, 2, 1], False), ([0, 0], True), ([], True), ([3], True), ([0, 3], False)],
+)
+def test_a_layout_is_uniform_when_all_sizes_are_equal(sizes: list[int], uniform: bool) -> None:
+    assert Layout.of(sizes).uniform is uniform
+
+
+def test_a_layout_keeps_its_sizes_when_the_given_array_changes() -> None:
+    sizes = torch.tensor([2, 3])
+    layout = Layout.of(sizes)
+    sizes[0] = 7
+    assert layout.sizes.tolist() == [2, 3]
+
+
+def test_the_column_mask_gives_every_row_the_columns_of_its_graph() -> None:
+    mask = column_mask(Layout.of([2, 1, 0, 1]), Layout.of([1, 3, 2, 0]))
+    assert mask.int().tolist() == [[1, 0, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]]
+
+
+def test_there_is_no_column_mask_when_every_row_has_all_columns() -> None:
+    assert column_mask(Layout.of([2, 1]), Layout.of([3, 3])) is None
+
+
+@given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=30))
+def test_local_columns_cost_at_most_half_of_one_plus_the_root_of_the_batch(
+    sizes: list[int],
+) -> None:
+    """The bound that the module promises: Σ k_g · max k ≤ (1 + √B)/2 · Σ k_g²."""
+    layout = Layout.of(sizes)
+    needed = sum(k * k for k in sizes)
+    assert layout.total * layout.largest <= (1 + math.sqrt(len(sizes))) / 2 * needed * (1 + 1e-12)
