@@ -20,7 +20,7 @@ from benchmarks.pyg_dense import PygDiffPool, step, to_pyg
 from benchmarks.record import finish, parser
 from diffpool.data import GraphDataset, load_dataset
 from diffpool.nn import Architecture, GraphClassifier, build
-from diffpool.training import Training, make_optimiser, train_step
+from diffpool.training import Optimiser, Training, train_step
 
 HIDDEN, RATIO, BATCH = 64, 0.25, 20
 STEPS = {
@@ -109,7 +109,7 @@ def measure(dataset: GraphDataset, steps: int, seed: int = 0) -> dict[str, Any]:
     check(dataset, peer, ours["dataset"])
     graphs = to_pyg(dataset, range(len(dataset)))
     peer_optimiser = torch.optim.Adam(peer.parameters(), config.learning_rate)
-    optimisers = {name: make_optimiser(model, config) for name, model in ours.items()}
+    optimisers = {name: Optimiser(model, config) for name, model in ours.items()}
     rng = np.random.default_rng(seed)
     times: dict[str, list[float]] = {"pyg": [], "graph": [], "dataset": []}
     for number in range(steps + 2):

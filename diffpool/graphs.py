@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from diffpool.errors import DataError
-from diffpool.segment import Csr, Layout, max_rows, nn, product_kernel, spmm, spmm_kernel, sum_rows, tn
+from diffpool.segment import Csr, Layout, max_rows, nn, spmm, sum_rows, tn
 
 How = Literal["sum", "mean", "max"]
 
@@ -118,18 +118,6 @@ class SparseGraphs(_Graphs):
         """A H: [N, D] → [N, D]."""
         return spmm(self.adj, self.adj_t, h)
 
-    def apply_adjacency(self, h: Tensor) -> Tensor:
-        """A H without a record for autograd."""
-        return spmm_kernel(h, self.adj.indptr, self.adj.indices, self.adj.values)
-
-    def apply_transpose(self, h: Tensor) -> Tensor:
-        """AᵀH without a record for autograd."""
-        return spmm_kernel(h, self.adj_t.indptr, self.adj_t.indices, self.adj_t.values)
-
-    def adjacency_gradient(self, grad: Tensor, h: Tensor) -> Tensor:
-        """The adjacency of level 0 is data."""
-        raise TypeError("the edges of sparse graphs have no gradient")
-
     def select(self, graphs: np.ndarray | Tensor | list[int]) -> tuple[SparseGraphs, Tensor]:
         """The batch of these graphs in this order, and the numbers of its nodes in this one: [N']."""
         device = self.degree.device
@@ -198,18 +186,6 @@ class DenseGraphs(_Graphs):
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [K, D] → [K, D]."""
         return nn(self.adj, h, self.layout, self.layout)
-
-    def apply_adjacency(self, h: Tensor) -> Tensor:
-        """A H without a record for autograd."""
-        return product_kernel("nn", self.adj, h, self.layout, self.layout)
-
-    def apply_transpose(self, h: Tensor) -> Tensor:
-        """AᵀH without a record for autograd."""
-        return product_kernel("tn", self.adj, h, self.layout, self.layout)
-
-    def adjacency_gradient(self, grad: Tensor, h: Tensor) -> Tensor:
-        """The gradient of A from that of A H: local [K, W]."""
-        return product_kernel("nt", grad, h, self.layout, self.layout)
 
     def block(self, graph: int) -> Tensor:
         """The adjacency matrix of one graph: [k_g, k_g]."""

@@ -21,6 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from diffpool import native
+from diffpool.native import suits
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layout:
@@ -133,17 +136,13 @@ class _Product(torch.autograd.Function):
             "tn": (("nt", b, grad), ("nn", a, grad)),
             "nt": (("nn", grad, b), ("tn", grad, a)),
         }[ctx.form]
-        product = torch.ops.diffpool.product
+        if torch.compiler.is_compiling():
+            product = torch.ops.diffpool.product
+        else:  # the record for a second derivative is made only where one is asked for
+            product = _Product.apply if torch.is_grad_enabled() else _product_kernel
         grad_a = product(*of_a, *sizes, *ctx.where) if ctx.needs_input_grad[1] else None
         grad_b = product(*of_b, *sizes, *ctx.where) if ctx.needs_input_grad[2] else None
         return None, grad_a, grad_b, *(None for _ in range(9))
-
-
-def product_kernel(form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout) -> Tensor:
-    """One of the products "nn", "nt", "tn" without a record for autograd."""
-    where = (rows.sizes, columns.sizes, rows.slot_of_row, columns.slot_of_row)
-    shape = (rows.total, columns.total, columns.largest)
-    return _product_kernel(form, a, b, *where, *shape, rows.uniform and columns.uniform, False)
 
 
 def _product_shape(form: str, b: Tensor, total: int, clusters: int, width: int) -> tuple[int, int]:
@@ -174,9 +173,11 @@ def _product_kernel(
         x, y = a.reshape(graphs, -1, a.shape[1]), b.reshape(graphs, -1, b.shape[1])
         return _batched(form, x, y).view(shape)
     rows, columns = row_sizes.tolist(), column_sizes.tolist()
+    if suits(a, b):
+        return _small_and_large(form, a, b, row_sizes, column_sizes, rows, columns, square, shape)
     padded = graphs * max(rows) * width
     wasted = padded - sum(map(operator.mul, rows, columns))
-    # Padding costs a multiplication for each wasted entry and column, a loop about 5 µs for each graph.
+    # Padding costs a multiplication for each wasted entry and column, a loop about 15 µs for each graph.
     if wasted * b.shape[1] < 100_000 * graphs:
         x = _pad(a, row_slot, max(rows), graphs)
         y = (
@@ -186,7 +187,47 @@ def _product_kernel(
         )
         z = _batched(form, x, y).flatten(0, 1)
         return z.index_select(0, column_slot if form == "tn" else row_slot)
-    return _looped(form, a, b, rows, columns, square, shape)
+    out = a.new_zeros(shape)
+    _looped(form, a, b, out, rows, columns, square)
+    return out
+
+
+SMALL = 100_000  # multiplications in a block below which a call of PyTorch's product costs more than the product
+
+
+def _small_and_large(
+    form: str,
+    a: Tensor,
+    b: Tensor,
+    row_sizes: Tensor,
+    column_sizes: Tensor,
+    rows: list[int],
+    columns: list[int],
+    square: bool,
+    shape: tuple[int, int],
+) -> Tensor:
+    """Small blocks by the C kernel, all in one call, and large ones by PyTorch."""
+    assert native.kernels is not None
+    a, b = a.contiguous(), b.contiguous()
+    out = a.new_zeros(shape)
+    native.kernels.product(
+        ("nn", "tn", "nt").index(form),
+        a.data_ptr(),
+        a.stride(0),
+        b.data_ptr(),
+        b.stride(0),
+        out.data_ptr(),
+        out.stride(0),
+        row_sizes.data_ptr(),
+        column_sizes.data_ptr(),
+        len(rows),
+        a.shape[1] if form == "nt" else b.shape[1],
+        square,
+        SMALL,
+    )
+    if max(rows) * max(columns) * b.shape[1] > SMALL:
+        _looped(form, a, b, out, rows, columns, square, above=SMALL)
+    return out
 
 
 def _batched(form: str, x: Tensor, y: Tensor) -> Tensor:
@@ -203,17 +244,18 @@ def _looped(
     form: str,
     a: Tensor,
     b: Tensor,
+    out: Tensor,
     rows: list[int],
     columns: list[int],
     square: bool,
-    shape: tuple[int, int],
-) -> Tensor:
-    out = a.new_zeros(shape)
+    above: int = 0,
+) -> None:
+    """Write the blocks with more than `above` multiplications into `out`, which is zero before."""
     r = c = 0
     for n, k in zip(rows, columns, strict=True):
         d = k if square else None
-        if n == 0 or k == 0:
-            pass  # nothing to add: the block of `out`, if it has one, is zero
+        if n * k * (d or b.shape[1]) <= above:
+            pass
         elif form == "nn":
             torch.mm(a[r : r + n, :k], b[c : c + k, :d], out=out[r : r + n, :d])
         elif form == "tn":
@@ -221,7 +263,6 @@ def _looped(
         else:
             torch.mm(a[r : r + n, :d], b[c : c + k, :d].T, out=out[r : r + n, :k])
         r, c = r + n, c + k
-    return out
 
 
 # --- sparse times dense ---------------------------------------------------------------------------------------
@@ -258,7 +299,11 @@ class _Spmm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         matrices = ctx.saved_tensors
-        back = torch.ops.diffpool.spmm(grad.contiguous(), *matrices[3:], *matrices[:3])
+        if torch.compiler.is_compiling():
+            spmm = torch.ops.diffpool.spmm
+        else:
+            spmm = _Spmm.apply if torch.is_grad_enabled() else spmm_kernel
+        back = spmm(grad.contiguous(), *matrices[3:], *matrices[:3])
         return back, *(None for _ in matrices)
 
 

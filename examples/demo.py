@@ -17,7 +17,9 @@ def main() -> None:
     chosen = options.parse_args()
 
     dataset = embedded(chosen.graphs)
-    print(f"{dataset}\nAre both marks in the same community? Local views are the same in both classes.\n")
+    print(
+        f"{dataset}\nAre both marks in the same community? Local views are the same in both classes.\n"
+    )
     accuracy = {}
     for name in ("diffpool", "graphsage"):
         method = settings_for(name, "embedded", epochs=chosen.epochs)
@@ -25,10 +27,14 @@ def main() -> None:
         accuracy[name] = 100 * outcome.test.accuracy
         if name == "diffpool":
             batch = dataset.batch(outcome.fold.test[:1])
-            draw_clusters(outcome.model, batch, dataset.class_names, chosen.out / name / "clusters.png")
+            draw_clusters(
+                outcome.model, batch, dataset.class_names, chosen.out / name / "clusters.png"
+            )
     print(f"\ntest accuracy on {len(outcome.fold.test)} graphs")
     print(f"  DiffPool        {accuracy['diffpool']:5.1f} %")
-    print(f"  flat GraphSAGE  {accuracy['graphsage']:5.1f} %   (the same depth and width, mean readout)")
+    print(
+        f"  flat GraphSAGE  {accuracy['graphsage']:5.1f} %   (the same depth and width, mean readout)"
+    )
     print(f"the clusters that DiffPool found: {chosen.out / 'diffpool' / 'clusters.png'}")
 
 

@@ -13,7 +13,7 @@ from diffpool.equations import pooled_features, pooled_graphs
 from diffpool.graphs import Graphs
 from diffpool.nn import Assignment, Clusters, Encoder, GraphClassifier, Linear, Pooled, Sage, mlp
 from diffpool.segment import Layout
-from diffpool.training import Training, evaluate, make_optimiser, train_step
+from diffpool.training import Optimiser, Training, evaluate, train_step
 
 
 class TopK(nn.Module):
@@ -26,7 +26,9 @@ class TopK(nn.Module):
     def forward(self, graphs: Graphs, x: Tensor, z: Tensor, clusters: Layout) -> Pooled:
         score = self.score(z).squeeze(1).sigmoid()  # [N]
         graph = graphs.layout.graph_of_row
-        order = torch.argsort(score.detach() - 2 * graph, descending=True)  # graph by graph, the best first
+        order = torch.argsort(
+            score.detach() - 2 * graph, descending=True
+        )  # graph by graph, the best first
         rank = torch.empty_like(order).scatter_(0, order, graphs.layout.place_of_row)  # [N]
         kept = rank < clusters.sizes.to(rank.device)[graph]
         columns = torch.arange(clusters.largest, device=rank.device)
@@ -50,7 +52,7 @@ def main(num_graphs: int = 200, epochs: int = 3) -> float:
         readout="mean",
     )
     config = Training()
-    optimiser = make_optimiser(model, config)
+    optimiser = Optimiser(model, config)
     train, test = np.split(np.arange(len(dataset)), [int(0.8 * len(dataset))])
     for _ in range(epochs):
         model.train()

@@ -133,3 +133,15 @@ def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     return tuple(
         torch.zeros_like(i) if g is None else g for i, g in zip(inputs, found, strict=True)
     )
+
+
+def second_derivative(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...] | None:
+    """The gradients of the summed squares of the gradients; None if PyTorch refuses a second derivative."""
+    try:
+        first = torch.autograd.grad(value, inputs, create_graph=True)
+        squares = sum(gradient.square().sum() for gradient in first)
+        return torch.autograd.grad(squares, inputs)
+    except RuntimeError as error:
+        if "differentiate twice" in str(error) or "support automatic differ" in str(error):
+            return None
+        raise

@@ -94,11 +94,11 @@ def test_gin_is_that_of_pyg(kind: str) -> None:
     pyg = pytest.importorskip("torch_geometric.nn")
     batch = sample(**KINDS[kind])
     conv = make(Gin)
-    mlp = nn.Sequential(nn.Linear(INPUTS, OUTPUTS), nn.ReLU(), nn.Linear(OUTPUTS, OUTPUTS)).double()
-    for linear, ours in ((mlp[0], conv.hidden), (mlp[2], conv.out)):
-        linear.weight = nn.Parameter(ours.weight[0].detach().T.clone())
-        linear.bias = nn.Parameter(ours.bias[0].detach().clone())
-    theirs = pyg.GINConv(mlp, eps=0.3, train_eps=True).double()
+    mlp = nn.Sequential(nn.Linear(INPUTS, OUTPUTS), nn.ReLU(), nn.Linear(OUTPUTS, OUTPUTS))
+    theirs = pyg.GINConv(mlp, train_eps=True).double()  # it draws new parameters for the MLP
+    for linear, mine in ((mlp[0], conv.hidden), (mlp[2], conv.out)):
+        linear.weight = nn.Parameter(mine.weight[0].detach().T.clone())
+        linear.bias = nn.Parameter(mine.bias[0].detach().clone())
     theirs.eps = nn.Parameter(conv.scale.epsilon.detach().clone())
     x = batch.x.requires_grad_()
     a, b = conv(batch.sparse, x), theirs(x, edge_index(batch)[0])

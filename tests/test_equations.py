@@ -135,9 +135,7 @@ def test_the_equations_of_a_hand_computed_case() -> None:
     assert pooled.adj.tolist() == [[2, 1], [1, 0]]
     assert equations.pooled_features(graphs, s, z, clusters).tolist() == [[11], [100]]
     # A − SSᵀ is −1 three times on the diagonal and 1 twice beside it.
-    exact(
-        equations.link_loss(graphs, s, pooled), torch.tensor([5.0], dtype=torch.float64).sqrt()
-    )
+    exact(equations.link_loss(graphs, s, pooled), torch.tensor([5.0], dtype=torch.float64).sqrt())
     assert equations.entropy_loss(graphs, s).tolist() == [0]
     half = torch.full((3, 2), 0.5, dtype=torch.float64)
     exact(equations.entropy_loss(graphs, half), torch.tensor([2.0], dtype=torch.float64).log())

@@ -72,8 +72,12 @@ def batch_of(seed: int = 0, sizes: tuple[int, ...] = SIZES) -> Sample:
 
 
 def classifier(name: str, training: bool = False) -> GraphClassifier:
-    """A small classifier in float64, with running statistics and affine parameters that are not the initial ones."""
-    model = build(EVERY[name], num_features=3, num_classes=CLASSES, largest=max(SIZES)).double()
+    return perturbed(EVERY[name]).train(training)
+
+
+def perturbed(architecture: Architecture) -> GraphClassifier:
+    """A classifier in float64, with running statistics and affine parameters that are not the initial ones."""
+    model = build(architecture, num_features=3, num_classes=CLASSES, largest=max(SIZES)).double()
     with torch.no_grad():
         for number, (key, value) in enumerate(model.state_dict().items()):
             noise = randn(*value.shape, seed=number)
@@ -81,7 +85,7 @@ def classifier(name: str, training: bool = False) -> GraphClassifier:
                 value.mul_((0.3 * noise).exp())
             elif "steps" in key or key.endswith("epsilon"):
                 value.add_(0.3 * noise)
-    return model.train(training)
+    return model
 
 
 def loss_of(prediction: Prediction | reference.Result) -> Tensor:
@@ -352,36 +356,39 @@ def test_a_batch_without_graphs_has_no_logits(name: str, training: bool) -> None
 
 # --- torch.compile -----------------------------------------------------------------------------------------------
 
-COMPILED = (
-    "paper",
-    "two poolings",
-    "clusters of the data set",
-    "flat",
-    "linear assignment",
-    "gin",
-    "maximum",
-    "released",
-)
+# One convolution before and after each pooling: the tracing takes seconds for each.
+COMPILED = {
+    ("paper", True),
+    ("two poolings", False),
+    ("clusters of the data set", True),
+    ("flat", True),
+    ("released", False),
+}
+BATCHES = ((23, 1, 29, 0, 12, 5, 17, 2), (8, 1, 0, 27, 30, 11, 4), (21, 30, 3))
 
 
-@each_mode
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(("name", "training"), sorted(COMPILED))
 def test_a_compiled_classifier_agrees_on_batches_of_several_sizes(
     name: str, training: bool
 ) -> None:
-    """fullgraph raises at a graph break."""
+    """As one graph: `fullgraph` raises at a break."""
     torch.compiler.reset()
-    model = classifier(name, training)
+    model = perturbed(replace(EVERY[name], layers_before=1, layers_after=1)).train(training)
     twin = copy.deepcopy(model)
     compiled = torch.compile(twin, fullgraph=True, backend="aot_eager", dynamic=True)
-    for batch in (batch_of(), batch_of(1, (8, 1, 0, 29, 30, 11, 4))):
+    for seed, sizes in enumerate(BATCHES):
+        batch = batch_of(seed, sizes)
         graphs = batch.sparse
         eager = model(graphs, batch.x)
         fast = compiled(graphs, batch.x, plan=twin.plan(graphs))
         exact(fast.logits, eager.logits)
         same(fast.losses, eager.losses)
+        for m, prediction in ((model, eager), (twin, fast)):
+            m.zero_grad()
+            loss_of(prediction).backward()
         same(
-            parameter_gradients(twin, loss_of(fast)), parameter_gradients(model, loss_of(eager))
+            {key: p.grad for key, p in twin.named_parameters()},
+            {key: p.grad for key, p in model.named_parameters()},
         )
         same(running_statistics(twin), running_statistics(model))
 

@@ -96,9 +96,7 @@ class GraphClassifier(nn.Module):
         levels, assignments, vectors = [level], [], []
         losses: dict[str, Tensor] = {}
         layouts = self.plan(graphs) if plan is None else plan
-        for encoder, pooler, clusters in zip(
-            self.encoders[:-1], self.poolers, layouts, strict=True
-        ):
+        for encoder, pooler, clusters in zip(self.encoders, self.poolers, layouts, strict=False):
             z = encoder(level, x)
             if self.every_level:
                 vectors.append(level.readout(z, self.how))

@@ -49,22 +49,30 @@ class Encoder(nn.Module):
         self, graphs: Graphs, x: Tensor, columns: int | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """[N, in] → [N, out]; the last convolution only has its first `columns`, cut by `mask` [N, columns]."""
+        convs, steps = list(self.convs), list(self.steps)
         layers = []
-        for conv, steps in zip(self.convs[:-1], self.steps[:-1], strict=True):
-            x = _layer(graphs, x, conv, steps)
+        taken = fused.fitting_layers(x, convs, steps)
+        if taken:
+            narrow = (columns, mask) if taken == len(convs) else (None, None)
+            wide = fused.sage_layers(graphs, x, convs[:taken], steps[:taken], self.concat, *narrow)  # type: ignore[arg-type]
+            layers.append(wide)
+            x = wide[:, -self.convs[taken - 1].linear.num_outputs :] if self.concat else wide  # type: ignore[union-attr, operator]
+        for i in range(taken, len(convs)):
+            narrow = (columns, mask) if i == len(convs) - 1 else (None, None)
+            x = _layer(graphs, x, convs[i], steps[i], *narrow)
             layers.append(x)
-        conv, steps = self.convs[-1], self.steps[-1]
-        if columns is None:
-            x = _layer(graphs, x, conv, steps)
-        else:
-            x = conv(graphs, x, columns)
-            x = steps(graphs, x if mask is None else x * mask, mask)
-        layers.append(x)
-        x = torch.cat(layers, -1) if self.concat else x
+        if self.concat:
+            x = torch.cat(layers, -1) if len(layers) > 1 else layers[0]
         return x if self.linear is None else self.linear(x, columns)
 
 
-def _layer(graphs: Graphs, x: Tensor, conv: nn.Module, steps: Steps) -> Tensor:
-    if fused.fits(graphs, x, conv, steps):
-        return fused.sage_layer(graphs, x, conv, steps)
-    return steps(graphs, conv(graphs, x))
+def _layer(
+    graphs: Graphs,
+    x: Tensor,
+    conv: nn.Module,
+    steps: nn.Module,
+    columns: int | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    x = conv(graphs, x, columns) if columns is not None else conv(graphs, x)
+    return steps(graphs, x if mask is None else x * mask, mask)

@@ -128,4 +128,3 @@ def _step(name: str, width: int, models: int) -> nn.Module:
     if name == "batch":
         return BatchNorm(width, models)
     return {"l2": L2Norm, "relu": Relu, "node-index": NodeIndexNorm}[name]()
-

@@ -3,21 +3,21 @@ from diffpool.training.loop import (
     Epoch,
     Scores,
     evaluate,
-    make_optimiser,
     total_loss,
     train,
     train_step,
 )
 from diffpool.training.model_directory import ModelCard, load_model, save_model
+from diffpool.training.optimiser import Optimiser
 
 __all__ = [
     "Epoch",
     "ModelCard",
+    "Optimiser",
     "Scores",
     "Training",
     "evaluate",
     "load_model",
-    "make_optimiser",
     "save_model",
     "total_loss",
     "train",

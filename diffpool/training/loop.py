@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from diffpool.data import Fold, GraphBatch, GraphDataset
 from diffpool.errors import TrainingError
 from diffpool.nn import GraphClassifier, Prediction
 from diffpool.training.config import Training
+from diffpool.training.optimiser import Optimiser
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def train(
     The model is on the device of the data set. When the iterator ends, or is closed, the model has the parameters of
     the best epoch.
     """
-    optimiser = make_optimiser(model, config)
+    optimiser = Optimiser(model, config)
     shuffle = np.random.default_rng(config.seed)
     best_loss, best_epoch = math.inf, 0
     best_state = copy.deepcopy(model.state_dict())
@@ -88,28 +89,18 @@ def total_loss(prediction: Prediction, y: Tensor, weights: dict[str, float]) -> 
 
 
 def train_step(
-    model: GraphClassifier, optimiser: torch.optim.Optimizer, batch: GraphBatch, config: Training
+    model: GraphClassifier, optimiser: Optimiser, batch: GraphBatch, config: Training
 ) -> tuple[Prediction, Tensor]:
-    """One step of Adam on the mean loss of a batch; the prediction before it and the loss of every graph: [B]."""
+    """One step on the mean loss of a batch; the prediction before it and the loss of every graph: [B]."""
     prediction = model(batch.graphs, batch.x)
     loss = total_loss(prediction, batch.y, config.loss_weights)
-    optimiser.zero_grad()
-    loss.mean().backward()
-    nn.utils.clip_grad_norm_(model.parameters(), config.clip, foreach=True)
-    optimiser.step()
+    optimiser.step(loss.mean())
     return prediction, loss.detach()
-
-
-def make_optimiser(model: nn.Module, config: Training) -> torch.optim.Optimizer:
-    """Adam on all parameters."""
-    return torch.optim.Adam(
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-    )
 
 
 def _train_epoch(
     model: GraphClassifier,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Optimiser,
     dataset: GraphDataset,
     fold: Fold,
     config: Training,

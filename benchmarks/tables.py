@@ -1,0 +1,94 @@
+"""Write the tables of README.md and benchmarks/README.md from the last record of each benchmark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.record import RECORDS
+
+ROOT = Path(__file__).parent.parent
+
+
+def last(name: str) -> dict[str, Any] | None:
+    path = RECORDS / f"{name}.jsonl"
+    return json.loads(path.read_text().splitlines()[-1]) if path.exists() else None
+
+
+def where(record: dict[str, Any]) -> str:
+    hardware, versions = record["hardware"], record["versions"]
+    names = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{hardware['cpu']}, {hardware['threads']} threads; {names}; commit {record['commit']}, {record['date']}."
+
+
+def embedded(record: dict[str, Any]) -> str:
+    ours, flat = record["diffpool"], record["graphsage"]
+    return f"DiffPool {ours['mean']:.1f} ± {ours['sd']:.1f} %, flat GraphSAGE {flat['mean']:.1f} ± {flat['sd']:.1f} %"
+
+
+def embedded_table(record: dict[str, Any]) -> str:
+    lines = ["| | test accuracy, five seeds | parameters | seconds a run |", "|---|---|---|---|"]
+    for name, row in record.items():
+        if isinstance(row, dict) and "accuracies" in row:
+            seconds = sum(row["seconds"]) / len(row["seconds"])
+            lines.append(
+                f"| {name} | {row['mean']:.1f} ± {row['sd']:.1f} | {row['parameters']:,} | {seconds:.0f} |"
+            )
+    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
+def large_graph(record: dict[str, Any]) -> str:
+    lines = [
+        "| nodes | edges | seconds | peak memory, GiB | before, GiB |",
+        "|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        lines.append(
+            f"| {row['nodes']:,} | {row['edges']:,} | {row['seconds']:.3f} | {row['peak_gib']:.2f} "
+            f"| {row['start_gib']:.2f} |"
+        )
+    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
+def cpu_step(record: dict[str, Any]) -> str:
+    lines = [
+        "| graphs a second | PyG dense | ours | ratio | ours, one C | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in record["rows"].items():
+        lines.append(
+            f"| {name} | {row['pyg']:,.1f} | {row['per_graph_clusters']:,.0f} | **{row['ratio']:.1f} ×** "
+            f"| {row['one_c']:,.0f} | {row['ratio_one_c']:.1f} × |"
+        )
+    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
+TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "embedded": ("embedded", embedded),
+    "embedded_table": ("embedded", embedded_table),
+    "large_graph": ("large_graph", large_graph),
+    "cpu_step": ("cpu_step", cpu_step),
+}
+
+
+def filled(text: str) -> str:
+    """The text with what stands between `<!-- generated: NAME -->` and `<!-- end -->` written anew."""
+    for name, (source, table) in TABLES.items():
+        record = last(source)
+        if record is not None:
+            pattern = rf"(<!-- generated: {name} -->).*?(<!-- end -->)"
+            made = table(record)
+            text = re.sub(pattern, lambda m, made=made: m[1] + made + m[2], text, flags=re.DOTALL)
+    return text
+
+
+def main() -> None:
+    for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md"):
+        path.write_text(filled(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The optional C kernels of `_native.c`: present if a compiler was there at installation.
+
+`DIFFPOOL_NATIVE=0` in the environment leaves them unused. Everything they do is done with PyTorch without them.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+kernels: ModuleType | None
+try:
+    from diffpool import _native as kernels  # type: ignore[attr-defined, no-redef]
+except ImportError:
+    kernels = None
+if os.environ.get("DIFFPOOL_NATIVE") == "0":
+    kernels = None
+
+
+def suits(*tensors: Tensor) -> bool:
+    """Whether the kernels are there and can work on these tensors."""
+    return (
+        kernels is not None
+        and not torch.compiler.is_compiling()
+        and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
+    )
+
+
+def address(t: Tensor | None) -> int:
+    """The address of the first element, 0 for None."""
+    return 0 if t is None else t.data_ptr()

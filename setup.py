@@ -1,0 +1,15 @@
+"""The optional C kernels; everything else about the package is in pyproject.toml."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "diffpool._native",
+            ["diffpool/_native.c"],
+            extra_compile_args=["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"],
+            py_limited_api=True,
+            optional=True,  # without a compiler the package works without them
+        )
+    ]
+)

@@ -1,0 +1,246 @@
+"""The C kernels: a fused layer does what its modules do, and refuses what it would misread."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from samples import KINDS, Sample, gradients, local, randn, sample, second_derivative
+from torch import Tensor
+
+from diffpool import native
+from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.nn import PAPER, BatchNorm, Encoder, Sage, build, fused
+from diffpool.segment import Layout, column_mask
+
+pytestmark = pytest.mark.skipif(native.kernels is None, reason="the C kernels were not built")
+
+ORDER = ("l2", "relu", "batch")
+INPUTS, OUTPUTS = 3, 5
+# Which columns of the last convolution the graphs use: all, the first four in every graph, or as many as each has.
+COLUMNS = {"all": None, "four": (4,) * 8, "ragged": (2, 0, 1, 3, 2, 4, 0, 3)}
+
+
+def close(a: Tensor, b: Tensor) -> None:
+    """Equal to single precision, measured by the largest entry."""
+    tolerance = 2e-5 * max(1.0, float(b.detach().abs().max())) if b.numel() else 0.0
+    torch.testing.assert_close(a.double(), b.double(), rtol=0, atol=tolerance)
+
+
+def encoder() -> Encoder:
+    """One layer in single precision whose parameters are not the initial ones."""
+    layer = Encoder(Sage, [INPUTS, OUTPUTS], order=ORDER)
+    with torch.no_grad():
+        for value in layer.steps.state_dict().values():
+            value.add_(0.3 * torch.rand_like(value))
+    return layer.train()
+
+
+@pytest.fixture
+def fused_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each layer that went through the kernels."""
+    calls: list[int] = []
+    layer = fused.sage_layer
+
+    def spy(*args, **kwargs):
+        calls.append(1)
+        return layer(*args, **kwargs)
+
+    monkeypatch.setattr(fused, "sage_layer", spy)
+    return calls
+
+
+def graphs_of(batch: Sample, storage: str, dtype: torch.dtype) -> tuple[Graphs, list[Tensor]]:
+    """The batch, and the blocks that its gradients reach (none for an edge list)."""
+    if storage == "sparse":
+        return batch.sparse.to(dtype=dtype), []
+    adjs = [adj.to(dtype).requires_grad_() for adj in batch.adjs]
+    return DenseGraphs.of(Layout.of(batch.sizes), local(adjs, max(batch.sizes))), adjs
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("storage", ["sparse", "dense"])
+def test_a_fused_layer_does_what_its_modules_do(
+    ragged: Sample, storage: str, columns: str, fused_calls: list[int]
+) -> None:
+    """Outputs, all gradients and running statistics; the modules compute in double precision."""
+    single = encoder()
+    double = copy.deepcopy(single).double()
+    results = []
+    for layer, dtype in ((single, torch.float32), (double, torch.float64)):
+        graphs, adjs = graphs_of(ragged, storage, dtype)
+        x = ragged.x.to(dtype).requires_grad_()
+        width = mask = None
+        if COLUMNS[columns] is not None:
+            clusters = Layout.of(COLUMNS[columns])
+            width, mask = clusters.largest, column_mask(graphs.layout, clusters)
+        out = layer(graphs, x, width, mask)
+        loss = (out * randn(*out.shape, seed=4).to(dtype)).sum()
+        found = gradients(loss, x, *adjs, *layer.parameters())
+        results.append([out, *found, *layer.buffers()])
+    assert len(fused_calls) == 1  # the one in single precision
+    for a, b in zip(*results, strict=True):
+        close(a, b)
+
+
+def test_a_fused_layer_with_rows_of_zeros_has_the_gradients_of_its_modules() -> None:
+    """Such rows have no direction: their length counts as constant."""
+    single = encoder()
+    torch.nn.init.zeros_(single.convs[0].linear.bias)
+    double = copy.deepcopy(single).double()
+    graphs = SparseGraphs.from_edges([3, 2], [0, 1], [1, 0])
+    x = torch.tensor([[0.0, 0, 0], [0, 0, 0], [1, 2, 3], [0, 0, 0], [3, 1, 2]])
+    results = []
+    for layer, dtype in ((single, torch.float32), (double, torch.float64)):
+        out = layer(graphs.to(dtype=dtype), x.to(dtype))
+        loss = (out * randn(*out.shape, seed=4).to(dtype)).sum()
+        results.append([out, *gradients(loss, *layer.parameters())])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4)
+
+
+def test_one_node_alone_is_normalised_by_the_running_statistics(fused_calls: list[int]) -> None:
+    single = encoder()
+    double = copy.deepcopy(single).double()
+    before = [b.clone() for b in single.buffers()]
+    graphs = SparseGraphs.from_edges([1], [], [])
+    x = torch.tensor([[1.0, -2.0, 3.0]])
+    close(single(graphs, x), double(graphs.to(dtype=torch.float64), x.double()))
+    assert fused_calls
+    for a, b in zip(single.buffers(), before, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("poolings", [1, 2])
+def test_a_training_step_is_the_same_with_and_without_the_kernels(
+    poolings: int, fused_calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = sample((23, 1, 31, 0, 12, 5, 17, 2), edgeless=(5,), density=0.2, weighted=True)
+    graphs, x = batch.sparse.to(dtype=torch.float32), batch.x.float()
+    fast = build(replace(PAPER, hidden=8, poolings=poolings), 3, 3, largest=31).train()
+    slow = copy.deepcopy(fast)
+    results = []
+    for model in (fast, slow):
+        if model is slow:
+            assert fused_calls
+            fused_calls.clear()
+            monkeypatch.setattr(native, "kernels", None)
+        prediction = model(graphs, x)
+        loss = prediction.logits.square().sum()
+        loss = loss + sum(part.sum() for part in prediction.losses.values())
+        loss.backward()
+        results.append([prediction.logits, *(p.grad for p in model.parameters()), *model.buffers()])
+    assert not fused_calls
+    for a, b in zip(*results, strict=True):
+        scale = max(1.0, float(b.detach().abs().max()))
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-4 * scale)
+
+
+# --- what the kernels must not do --------------------------------------------------------------------------------
+
+
+def test_a_frozen_batch_normalisation_stays_frozen_while_the_rest_trains() -> None:
+    single = encoder()
+    for module in single.modules():
+        if isinstance(module, BatchNorm):
+            module.eval()
+    double = copy.deepcopy(single).double()
+    before = [b.clone() for b in single.buffers()]
+    batch = sample()
+    out = single(batch.sparse.to(dtype=torch.float32), batch.x.float())
+    close(out, double(batch.sparse, batch.x))
+    for a, b in zip(single.buffers(), before, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_gradient_reaches_a_coarse_adjacency_whose_features_are_constant() -> None:
+    batch = sample(**KINDS["weighted"])
+    single = encoder()
+    double = copy.deepcopy(single).double()
+    results = []
+    for layer, dtype in ((single, torch.float32), (double, torch.float64)):
+        graphs, adjs = graphs_of(batch, "dense", dtype)
+        out = layer(graphs, batch.x.to(dtype))
+        results.append(gradients((out * randn(*out.shape, seed=4).to(dtype)).sum(), *adjs))
+    for a, b in zip(*results, strict=True):
+        close(a, b)
+
+
+def right_or_refused(function: Callable[[], Tensor], expected: Tensor) -> None:
+    """An exception is a fine answer to inputs that do not fit; other numbers are not."""
+    try:
+        out = function()
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return
+    assert out.shape == expected.shape
+    close(out, expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_graphs_in_double_precision_are_not_misread_as_single(weighted: bool) -> None:
+    batch = sample(weighted=weighted)
+    layer = encoder()
+    expected = copy.deepcopy(layer)(batch.sparse.to(dtype=torch.float32), batch.x.float())
+    right_or_refused(lambda: layer(batch.sparse, batch.x.float()), expected)
+
+
+REFUSAL = """
+import torch
+from diffpool.graphs import SparseGraphs
+from diffpool.nn import Encoder, Sage
+graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
+layer = Encoder(Sage, [3, 5], order=("l2", "relu", "batch")).train()
+try:
+    layer(graphs, torch.randn(7 + {extra}, 3))
+except (RuntimeError, ValueError, IndexError):
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize("extra", [-2, 100])
+def test_another_number_of_feature_rows_than_nodes_is_refused(extra: int) -> None:
+    """In a process of its own: reading past the end of an array can end it."""
+    run = subprocess.run(
+        [sys.executable, "-c", REFUSAL.format(extra=extra)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout) == (0, "refused\n")
+
+
+def test_features_with_strides_are_read_as_they_are() -> None:
+    batch = sample()
+    layer = encoder()
+    graphs = batch.sparse.to(dtype=torch.float32)
+    wide = torch.zeros(graphs.num_nodes, 2 * INPUTS)
+    wide[:, ::2] = batch.x.float()
+    expected = copy.deepcopy(layer)(graphs, batch.x.float())
+    assert torch.equal(layer(graphs, wide[:, ::2]), expected)
+
+
+def test_a_second_derivative_of_a_fused_layer_is_right_or_refused() -> None:
+    batch = sample()
+    single = encoder()
+    double = copy.deepcopy(single).double()
+    x = batch.x.float().requires_grad_()
+    ours = second_derivative(single(batch.sparse.to(dtype=torch.float32), x).square().sum(), x)
+    if ours is not None:
+        x = batch.x.requires_grad_()
+        theirs = second_derivative(double(batch.sparse, x).square().sum(), x)
+        torch.testing.assert_close(ours[0].double(), theirs[0], rtol=1e-3, atol=1e-3)
+
+
+def test_the_environment_can_leave_the_kernels_unused() -> None:
+    code = "from diffpool import native; print(native.kernels)"
+    environment = {**os.environ, "DIFFPOOL_NATIVE": "0"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "None\n"
