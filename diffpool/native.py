@@ -21,11 +21,14 @@ if os.environ.get("DIFFPOOL_NATIVE") == "0":
 
 
 def suits(*tensors: Tensor) -> bool:
-    """Whether the kernels are there and can work on these tensors."""
+    """Whether the kernels are there and can work on these tensors: float32, on the CPU."""
     return (
         kernels is not None
         and not torch.compiler.is_compiling()
-        and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
+        and all(
+            t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous()
+            for t in tensors
+        )
     )
 
 

@@ -136,6 +136,7 @@ class _Product(torch.autograd.Function):
             "tn": (("nt", b, grad), ("nn", a, grad)),
             "nt": (("nn", grad, b), ("tn", grad, a)),
         }[ctx.form]
+        product: Any
         if torch.compiler.is_compiling():
             product = torch.ops.diffpool.product
         else:  # the record for a second derivative is made only where one is asked for
@@ -299,6 +300,7 @@ class _Spmm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         matrices = ctx.saved_tensors
+        spmm: Any
         if torch.compiler.is_compiling():
             spmm = torch.ops.diffpool.spmm
         else:
@@ -370,5 +372,6 @@ def max_rows(h: Tensor, layout: Layout) -> Tensor:
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).amax(1)
     index = layout.graph_of_row[:, None].expand_as(h)
-    zeros = h.new_zeros(len(layout), h.shape[1])
-    return zeros.scatter_reduce(0, index, h, reduce="amax", include_self=False)
+    least = h.new_full((len(layout), h.shape[1]), -torch.inf)
+    empty = (layout.sizes == 0).to(h.device)[:, None]
+    return least.scatter_reduce(0, index, h, reduce="amax").masked_fill(empty, 0)

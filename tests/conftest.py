@@ -9,7 +9,9 @@ import torch
 from hypothesis import settings
 from samples import KINDS, Sample, sample
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile(
+    "repeatable", derandomize=True, database=None, deadline=None, max_examples=40
+)
 settings.load_profile("repeatable")
 
 
@@ -22,7 +24,7 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True)
 def _own_random_numbers() -> Iterator[None]:
     """Every test starts from the same seed and leaves the global generator as it was."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         yield
 

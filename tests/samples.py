@@ -139,8 +139,8 @@ def second_derivative(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...] | No
     """The gradients of the summed squares of the gradients; None if PyTorch refuses a second derivative."""
     try:
         first = torch.autograd.grad(value, inputs, create_graph=True)
-        squares = sum(gradient.square().sum() for gradient in first)
-        return torch.autograd.grad(squares, inputs)
+        sum(gradient.square().sum() for gradient in first).backward()
+        return tuple(i.grad for i in inputs)
     except RuntimeError as error:
         if "differentiate twice" in str(error) or "support automatic differ" in str(error):
             return None

@@ -80,7 +80,9 @@ def test_the_document_names_every_module() -> None:
 @pytest.mark.parametrize("module", modules())
 def test_a_module_imports_only_what_the_document_allows(module: str) -> None:
     home = module.split(".")[0]
-    used = {name.split(".")[1] for name in imports(modules()[module]) if "diffpool." in name}
+    used = {
+        name.split(".")[1] for name in imports(modules()[module]) if name.startswith("diffpool.")
+    }
     used -= {home, "_native"} if home == "native" else {home}
     assert used <= MAY_IMPORT[home]
 
@@ -113,15 +115,9 @@ def test_importing_the_package_loads_torch_numpy_and_safetensors_only() -> None:
     assert not loaded & {"sklearn", "scipy", "matplotlib", "torch_geometric", "typer", "rich"}
 
 
-def test_no_file_of_the_package_runs_or_unpickles_what_it_reads() -> None:
-    for path in modules().values():
-        names = set(imports(path))
-        assert not names & {"pickle", "marshal", "shelve", "joblib", "dill"}
-        called = {
-            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Call)
-        }
-        assert not called & {"eval_", "exec"}
-        text = path.read_text()
-        assert "torch.load(" not in text
+@pytest.mark.parametrize("module", modules())
+def test_a_module_neither_runs_nor_unpickles_what_it_reads(module: str) -> None:
+    path = modules()[module]
+    assert not set(imports(path)) & {"pickle", "marshal", "shelve", "joblib", "dill"}
+    calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    assert not {ast.unparse(call) for call in calls} & {"eval", "exec", "torch.load"}

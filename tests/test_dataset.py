@@ -70,7 +70,12 @@ def test_features_or_labels_that_do_not_fit_the_graphs_are_an_error(dataset: Gra
 
 
 def test_the_facts_of_a_data_set(dataset: GraphDataset) -> None:
-    assert (len(dataset), dataset.num_classes, dataset.num_features, dataset.largest) == (8, 2, 3, 7)
+    assert (len(dataset), dataset.num_classes, dataset.num_features, dataset.largest) == (
+        8,
+        2,
+        3,
+        7,
+    )
     assert repr(dataset) == "GraphDataset(toy: 8 graphs, 2 classes, 3 features (three numbers))"
 
 

@@ -20,7 +20,10 @@ from diffpool.nn import Architecture, build
         ({"ratio": 0.0}, "expected a ratio above 0 and at most 1, got 0.0"),
         ({"ratio": 1.5}, "expected a ratio above 0 and at most 1, got 1.5"),
         ({"readout": "median"}, "expected a readout of sum, mean, max, got 'median'"),
-        ({"order": ("l2", "layer")}, r"expected steps of l2, relu, batch, node-index, got \['layer'"),
+        (
+            {"order": ("l2", "layer")},
+            r"expected steps of l2, relu, batch, node-index, got \['layer'",
+        ),
         ({"last_order": ("tanh",)}, "expected steps of"),
         ({"assignment_order": ("softmax",)}, "expected steps of"),
         ({"clusters": "level"}, "expected clusters graph, dataset or numbers, got 'level'"),
@@ -59,7 +62,7 @@ def test_changes_come_after_the_settings_of_the_data_set() -> None:
 
 
 def test_unknown_methods_and_settings_are_refused() -> None:
-    with pytest.raises(SettingError, match="expected a method of diffpool, .*, got 'magic'"):
+    with pytest.raises(SettingError, match=r"expected a method of diffpool, .*, got 'magic'"):
         settings_for("magic", "embedded")
     with pytest.raises(SettingError, match=r"architecture or of training, got \['depth'\]"):
         settings_for("diffpool", "embedded", depth=3)

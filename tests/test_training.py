@@ -263,9 +263,9 @@ def test_after_a_loss_that_is_not_a_number_the_model_is_at_its_best_finite_epoch
     scripted(monkeypatch, [0.5, 0.7, math.nan])
     model = model_for(dataset)
     states = []
+    epochs = (states.append(state(model)) for _ in train(model, dataset, fold, QUICK))
     with pytest.raises(TrainingError, match=r"became nan in epoch 3.*learning rate below 0\.01"):
-        for _ in train(model, dataset, fold, QUICK):
-            states.append(state(model))
+        list(epochs)
     assert len(states) == 2
     assert equal(state(model), states[0])
     assert all(torch.isfinite(value).all() for value in state(model).values())

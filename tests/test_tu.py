@@ -14,7 +14,7 @@ from diffpool.data import GraphDataset, load_dataset
 from diffpool.data.tu import MAX_DEGREE, read_tu
 from diffpool.errors import DataError
 
-# Two triangles' worth of edge cases: a path of three nodes with a self-loop, a single node, and a pair beside an
+# Edge cases: a path of three nodes with a self-loop at its end, a single node, and a pair of nodes beside an
 # isolated node. Lines end in different ways, and one edge is given in one direction only.
 FILES = {
     "A": "1, 2\n2, 1\n2, 3\n3, 2\n3, 3\n5,6\n",
@@ -182,7 +182,9 @@ def test_files_that_make_no_data_set_are_an_error_that_names_the_file(
 def test_half_a_zip_file_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, "zip")
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DataError, match=r"TOY.zip: expected a zip file, got something else or half"):
+    with pytest.raises(
+        DataError, match=r"TOY.zip: expected a zip file, got something else or half"
+    ):
         load_dataset("TOY", tmp_path)
 
 
@@ -216,15 +218,15 @@ def test_a_data_set_without_a_folder_is_an_error_that_says_how_to_name_one(
 
 
 def test_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="expected a folder with data sets, got .*nowhere"):
+    with pytest.raises(DataError, match=r"expected a folder with data sets, got .*nowhere"):
         load_dataset("TOY", tmp_path / "nowhere")
 
 
 def test_a_missing_data_set_is_an_error_that_names_those_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="OTHER.zip or a folder OTHER.*no data set there"):
+    with pytest.raises(DataError, match=r"OTHER.zip or a folder OTHER.*no data set there"):
         load_dataset("OTHER", tmp_path)
     write(tmp_path, "zip")
-    with pytest.raises(DataError, match="OTHER.zip or a folder OTHER.*there is TOY"):
+    with pytest.raises(DataError, match=r"OTHER.zip or a folder OTHER.*there is TOY"):
         load_dataset("OTHER", tmp_path)
 
 
@@ -241,7 +243,7 @@ REAL = {
     # graphs, classes, mean nodes, mean edges (undirected, a self-loop counts once), largest, features, isolated nodes
     "ENZYMES": (600, 6, 32.63, 62.14, 126, 21, 106),
     "PROTEINS": (1113, 2, 39.06, 72.82, 620, 4, 5),
-    "DD": (1178, 2, 284.32, 715.66, 5748, 89, 0),
+    "DD": (1178, 2, 284.32, 715.66, 5748, 82, 0),  # of 89 node labels 82 occur
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,9 +24,10 @@ def read_tu(path: Path, name: str) -> GraphDataset:
     Features are the attributes and one-hot labels of the nodes, or one-hot degrees where there are neither.
     """
     read = _reader(path, name)
-    indicator, labels, edges = (
-        _required(path, name, read, part) for part in ("graph_indicator", "graph_labels", "A")
+    indicator, labels = (
+        _required(path, name, read, part, 1) for part in ("graph_indicator", "graph_labels")
     )
+    edges = _required(path, name, read, "A", 2)
     indicator, labels = indicator[:, 0] - 1, labels[:, 0]
     if (np.diff(indicator) < 0).any() or indicator.min(initial=0) < 0:
         raise DataError(
@@ -66,31 +69,51 @@ def _reader(path: Path, name: str) -> Read:
 
     def text(part: str) -> bytes | None:
         file = f"{name}_{part}.txt"
-        if archive is not None:
-            found = [m for m in archive.namelist() if m.rsplit("/", 1)[-1] == file]
+        if archive is None:
+            place = next((p for p in (path / file, path / "raw" / file) if p.exists()), None)
+            return None if place is None else place.read_bytes()
+        found = [m for m in archive.namelist() if m.rsplit("/", 1)[-1] == file]
+        try:
             return archive.read(found[0]) if found else None
-        place = next((p for p in (path / file, path / "raw" / file) if p.exists()), None)
-        return None if place is None else place.read_bytes()
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+            raise DataError(
+                f"{path}: expected {file} in it, got a damaged one ({error})"
+            ) from error
 
     def read(part: str, dtype: type) -> np.ndarray | None:
         content = text(part)
         if content is None:
             return None
+        kind = "whole numbers" if dtype is np.int64 else "numbers"
         lines = content.count(b"\n") + (not content.endswith(b"\n"))
-        flat: np.ndarray = np.fromstring(
-            content.replace(b",", b" ").decode("ascii"), dtype=dtype, sep=" "
-        )
-        if len(flat) % max(lines, 1):
+        try:
+            words = content.replace(b",", b" ").decode("ascii")
+            flat: np.ndarray = np.fromstring(words, dtype=dtype, sep=" ")
+        except ValueError as error:
+            raise DataError(
+                f"{name}_{part}.txt: expected {kind} only, got something else"
+            ) from error
+        if len(flat) == 0:
+            return flat.reshape(0, 1)
+        if len(flat) % lines:
             raise DataError(f"{name}_{part}.txt: expected as many numbers in every line")
+        if not np.isfinite(flat).all():
+            raise DataError(f"{name}_{part}.txt: expected finite numbers, got NaN or infinity")
         return flat.reshape(lines, -1)
 
     return read
 
 
-def _required(path: Path, name: str, read: Read, part: str) -> np.ndarray:
+def _required(path: Path, name: str, read: Read, part: str, columns: int) -> np.ndarray:
     numbers = read(part, np.int64)
     if numbers is None:
         raise DataError(f"{path}: expected a file {name}_{part}.txt in it, got none")
+    if len(numbers) == 0:
+        return numbers.reshape(0, columns)
+    if numbers.shape[1] != columns:
+        raise DataError(
+            f"{name}_{part}.txt: expected {columns} in each line, got {numbers.shape[1]} numbers"
+        )
     return numbers
 
 
@@ -109,10 +132,10 @@ def _features(read: Read, graphs: SparseGraphs, name: str) -> tuple[torch.Tensor
         degree = graphs.degree.numpy().astype(np.int64).clip(max=MAX_DEGREE)
         parts.append(np.eye(MAX_DEGREE + 1)[degree])
         names.append(f"one-hot degree (up to {MAX_DEGREE})")
-    x = np.concatenate(parts, 1)
-    if len(x) != graphs.num_nodes:
-        raise DataError(
-            f"{name}: expected features for each of {graphs.num_nodes} nodes in {name}_graph_indicator.txt, "
-            f"got {len(x)}"
-        )
-    return torch.from_numpy(x).float(), ", ".join(names)
+    for part, what in zip(parts, names, strict=True):
+        if len(part) != graphs.num_nodes:
+            raise DataError(
+                f"{name}: expected {what} for each of {graphs.num_nodes} nodes in "
+                f"{name}_graph_indicator.txt, got {len(part)}"
+            )
+    return torch.from_numpy(np.concatenate(parts, 1)).float(), ", ".join(names)

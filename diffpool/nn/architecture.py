@@ -68,11 +68,14 @@ class Architecture:
             raise SettingError(
                 f"expected a convolution of {', '.join(CONVOLUTIONS)}, got {self.conv!r}"
             )
-        for name in ("hidden", "layers_before", "layers_after"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"expected {name} of at least 1, got {getattr(self, name)}")
-        if self.poolings < 0:
-            raise SettingError(f"expected poolings of at least 0, got {self.poolings}")
+        for name in ("hidden", "layers_before", "layers_after", "poolings"):
+            value, least = getattr(self, name), 0 if name == "poolings" else 1
+            if type(value) is not int or value < least:
+                raise SettingError(f"expected {name} of at least {least}, got {value!r}")
+        if not all(type(width) is int and width > 0 for width in self.head):
+            raise SettingError(f"expected widths of at least 1 in head, got {self.head}")
+        if isinstance(self.clusters, list):
+            object.__setattr__(self, "clusters", tuple(self.clusters))
         if not 0 < self.cluster_ratio <= 1:
             raise SettingError(f"expected a ratio above 0 and at most 1, got {self.cluster_ratio}")
         if self.readout not in ("sum", "mean", "max"):

@@ -8,6 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from diffpool.errors import DataError
 from diffpool.graphs import Graphs
 from diffpool.nn import fused
 from diffpool.nn.linear import Linear
@@ -49,9 +50,13 @@ class Encoder(nn.Module):
         self, graphs: Graphs, x: Tensor, columns: int | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """[N, in] → [N, out]; the last convolution only has its first `columns`, cut by `mask` [N, columns]."""
+        if x.shape[0] != graphs.num_nodes:
+            raise DataError(
+                f"expected one row of features for each of {graphs.num_nodes} nodes, got {x.shape[0]}"
+            )
         convs, steps = list(self.convs), list(self.steps)
         layers = []
-        taken = fused.fitting_layers(x, convs, steps)
+        taken = fused.fitting_layers(graphs, x, convs, steps)
         if taken:
             narrow = (columns, mask) if taken == len(convs) else (None, None)
             wide = fused.sage_layers(graphs, x, convs[:taken], steps[:taken], self.concat, *narrow)  # type: ignore[arg-type]

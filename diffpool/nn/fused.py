@@ -26,18 +26,24 @@ ORDER = ("l2", "relu", "batch")
 LARGE = 2**20  # entries above which PyTorch's several threads beat the kernels' one
 
 
-def fitting_layers(x: Tensor, convs: Sequence[nn.Module], steps: Sequence[nn.Module]) -> int:
+def fitting_layers(
+    graphs: Graphs, x: Tensor, convs: Sequence[nn.Module], steps: Sequence[nn.Module]
+) -> int:
     """How many layers, from the first on, `sage_layers` can take over: one model, in training, not too large."""
+    values = graphs.adj.values if isinstance(graphs, SparseGraphs) else graphs.adj
+    stored = [graphs.inverse_degree] if values is None else [graphs.inverse_degree, values]
+    if not (native.suits(x, *stored) and all(t.is_contiguous() for t in stored)):
+        return 0
     count = 0
     for conv, after in zip(convs, steps, strict=True):
         if not (
             type(conv) is Sage
             and isinstance(after, Steps)
             and after.names == ORDER
-            and after.training
+            and after.steps[-1].training
             and conv.linear.models == 1
+            and conv.linear.weight.dtype == x.dtype
             and 0 < x.shape[0] * max(conv.linear.num_inputs, conv.linear.num_outputs) <= LARGE
-            and native.suits(x, conv.linear.weight)
         ):
             break
         count += 1

@@ -54,7 +54,8 @@ class BatchNorm(nn.Module):
     def _by_hand(self, x: Tensor, mask: Tensor | None) -> Tensor:
         width = x.shape[1]
         real = torch.ones_like(x) if mask is None else mask.to(x.dtype)
-        x, real = x.view(self.models, -1, width), real.view(self.models, -1, width)
+        shape = (self.models, x.shape[0] // self.models, width)
+        x, real = x.view(shape), real.view(shape)
         mean, var = self.running_mean[:, :width], self.running_var[:, :width]
         if self.training:
             count = real.sum(1)  # [M, W]
@@ -62,7 +63,7 @@ class BatchNorm(nn.Module):
             batch_var = ((x - batch_mean[:, None]) * real).square().sum(1) / count.clamp(min=1)
             spread = count > 1
             unbiased = batch_var.detach() * count / (count - 1).clamp(min=1)
-            step = self.momentum * spread
+            step = self.momentum * spread.to(x.dtype)
             running_mean = mean + step * (batch_mean.detach() - mean)
             running_var = var + step * (unbiased - var)
             mean, var = torch.where(spread, batch_mean, mean), torch.where(spread, batch_var, var)
@@ -97,10 +98,17 @@ class NodeIndexNorm(nn.Module):
 
     eps = 1e-5
 
+    def __init__(self, models: int = 1):
+        super().__init__()
+        self.models = models
+
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        place = graphs.layout.place_of_row
+        largest = graphs.layout.largest
+        place = graphs.layout.place_of_row.unflatten(0, (self.models, x.shape[0] // self.models))
+        first = torch.arange(self.models, device=x.device)[:, None] * largest
+        place = (place + first).flatten()  # the i-th nodes of each model's graphs
         moments = torch.stack([torch.ones_like(x[:, 0]), x.mean(-1), x.square().mean(-1)], -1)
-        sums = x.new_zeros(graphs.layout.largest, 3).index_add(0, place, moments)
+        sums = x.new_zeros(self.models * largest, 3).index_add(0, place, moments)
         count, mean, square = sums[place].unbind(-1)  # [N] each
         mean, square = mean / count, square / count
         var = (square - mean.square()).clamp(min=0)
@@ -127,4 +135,6 @@ class Steps(nn.Module):
 def _step(name: str, width: int, models: int) -> nn.Module:
     if name == "batch":
         return BatchNorm(width, models)
-    return {"l2": L2Norm, "relu": Relu, "node-index": NodeIndexNorm}[name]()
+    if name == "node-index":
+        return NodeIndexNorm(models)
+    return {"l2": L2Norm, "relu": Relu}[name]()
