@@ -12,6 +12,7 @@ import torch
 from samples import Sample, gradients, randn, sample
 from torch import Tensor, nn
 
+from diffpool.errors import DiffPoolError
 from diffpool.graphs import SparseGraphs
 from diffpool.nn import (
     PAPER,
@@ -360,6 +361,19 @@ def test_a_batch_without_graphs_has_no_logits(name: str, training: bool) -> None
     assert model(graphs, torch.zeros(0, 3, dtype=torch.float64)).logits.shape == (0, CLASSES)
 
 
+@each_mode
+@pytest.mark.parametrize("extra", [-1, 1])
+@pytest.mark.parametrize("name", ["paper", "flat", "gcn", "gin", "released"])
+def test_another_number_of_feature_rows_than_nodes_is_refused(
+    name: str, extra: int, training: bool
+) -> None:
+    batch = batch_of()
+    x = torch.cat([batch.x, batch.x])[: len(batch.x) + extra]
+    model = classifier(name, training)
+    with pytest.raises((DiffPoolError, RuntimeError, ValueError, IndexError)):
+        model(batch.sparse, x)
+
+
 # --- torch.compile -----------------------------------------------------------------------------------------------
 
 # With one convolution before and after each pooling: the tracing takes seconds for each.
@@ -429,8 +443,9 @@ def test_the_clusters_of_each_pooling_in_a_hand_computed_case(
     assert [tuple(layout.sizes.tolist()) for layout in plan] == counts
 
 
-@pytest.mark.parametrize("ratio", [0.05, 0.1, 0.15, 0.25, 0.7, 1.0])
+@pytest.mark.parametrize("ratio", [0.05, 0.07, 0.1, 0.25, 0.29, 1.0])
 def test_a_share_of_the_nodes_is_rounded_up_in_exact_decimals(ratio: float) -> None:
+    """As floats, 0.07 · 100 and 0.29 · 100 are a little more than 7 and less than 29."""
     sizes = range(1500)
     layout = Clusters(most=1000, ratio=ratio).layout(Layout.of(sizes))
     assert layout.sizes.tolist() == [reference.cluster_count(1000, ratio, n) for n in sizes]

@@ -200,3 +200,12 @@ def test_a_damaged_directory_is_an_error_that_says_what_is_wrong(
         load_model(directory)
     assert str(directory) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_model_in_double_precision_stays_so(tmp_path: Path) -> None:
+    model = model_of(card()).double()
+    save_model(tmp_path, model, card())
+    loaded, _ = load_model(tmp_path)
+    assert all(
+        torch.equal(value, loaded.state_dict()[key]) for key, value in model.state_dict().items()
+    )

@@ -62,8 +62,9 @@ def load_model(
         ) from error
     try:
         model = build(card.architecture, card.num_features, len(card.class_names), card.largest)
-        model.load_state_dict(state)
-    except RuntimeError as error:
+        dtypes = {t.dtype for t in state.values()}
+        model.to(dtypes.pop() if len(dtypes) == 1 else torch.float32).load_state_dict(state)
+    except (RuntimeError, TypeError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ModelError(
             f"{directory}: expected parameters that fit config.json, got others ({reason})"

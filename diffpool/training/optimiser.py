@@ -9,13 +9,13 @@ from diffpool.training.config import Training
 
 
 class Optimiser:
-    """Adam on the parameters of a model, which become views of one vector.
+    """Adam on the parameters of a model, which become views of one vector; frozen ones are left alone.
 
     The model must be on its device before, and stay there.
     """
 
     def __init__(self, model: nn.Module, config: Training):
-        parameters = list(model.parameters())
+        parameters = [p for p in model.parameters() if p.requires_grad]
         vector = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
         vector.grad = torch.zeros_like(vector)
         start = 0

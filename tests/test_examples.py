@@ -1,0 +1,43 @@
+"""The examples run, and the benchmarks check their answers."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import large_graph
+from diffpool.data import embedded
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_demo_prints_both_accuracies_and_draws_the_clusters(tmp_path):
+    command = [sys.executable, ROOT / "examples" / "demo.py", "--out", tmp_path / "demo"]
+    run = subprocess.run(
+        [*command, "--graphs", "60", "--epochs", "1"], capture_output=True, text=True, check=True
+    )
+    assert "DiffPool  " in run.stdout
+    assert "flat GraphSAGE  " in run.stdout
+    assert (tmp_path / "demo" / "diffpool" / "clusters.png").exists()
+
+
+def test_a_pooler_of_ones_own_plugs_in():
+    spec = importlib.util.spec_from_file_location("own_pooler", ROOT / "examples" / "own_pooler.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    assert 0 < example.main(num_graphs=40, epochs=1) < 10
+
+
+def test_the_large_graph_benchmark_has_the_right_answer():
+    large_graph.check()
+
+
+def test_the_peer_of_the_speed_benchmark_computes_the_same():
+    pytest.importorskip("torch_geometric")
+    from benchmarks import cpu_step
+
+    row = cpu_step.measure(embedded(30), steps=5)
+    assert row["ratio"] > 0
+    assert row["clusters"] == [24, 6]
