@@ -6,7 +6,7 @@ import sys
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -19,7 +19,7 @@ from diffpool.training import Epoch
 from diffpool.version import VERSION
 
 app = typer.Typer(
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,6 +37,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def top(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -48,6 +49,8 @@ def top(
 
     Start with `diffpool train`: it trains on a data set that it generates itself.
     """
+    if context.invoked_subcommand is None:
+        console.print(context.get_help())
 
 
 @app.command()
@@ -261,13 +264,24 @@ def _device(name: str) -> str:
 def main() -> None:
     """The entry point: a user's mistake gives one line and exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except DiffPoolError as error:
-        print(f"diffpool: {error}", file=sys.stderr)
-        sys.exit(2)
+        _complain(str(error))
     except KeyboardInterrupt:
         print("diffpool: stopped", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        message = getattr(
+            error, "format_message", None
+        )  # a mistake in the words of the command line
+        if message is None:
+            raise
+        _complain(message() or "see diffpool --help")
+
+
+def _complain(message: str) -> NoReturn:
+    print(f"diffpool: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":
