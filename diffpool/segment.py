@@ -193,7 +193,7 @@ def _product_kernel(
     return out
 
 
-SMALL = 100_000  # multiplications in a block below which a call of PyTorch's product costs more than the product
+SMALL = 100_000  # multiplications in a block up to which C is used; estimated from call costs, not swept
 
 
 def _small_and_large(

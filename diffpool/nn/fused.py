@@ -23,7 +23,9 @@ from diffpool.nn.convolutions import Sage
 from diffpool.nn.norm import BatchNorm, Steps
 
 ORDER = ("l2", "relu", "batch")
-LARGE = 2**20  # entries above which PyTorch's several threads beat the kernels' one
+LARGE = (
+    2**20
+)  # entries above which PyTorch's several threads are used; a guess, not a measured crossover
 
 
 def fitting_layers(
