@@ -8,6 +8,7 @@ setup(
             "diffpool._native",
             ["diffpool/_native.c"],
             extra_compile_args=["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"],
+            libraries=["m", "dl"],
             py_limited_api=True,
             optional=True,  # without a compiler the package works without them
         )

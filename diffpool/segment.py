@@ -74,12 +74,19 @@ class Layout:
         return f"Layout({len(self)} graphs, {self.total} rows, largest {self.largest})"
 
 
-def column_mask(rows: Layout, columns: Layout) -> Tensor | None:
-    """Which local columns each row has: [N, W] bool; None if every row has all W columns."""
+def column_counts(rows: Layout, columns: Layout) -> Tensor | None:
+    """How many local columns each row has: [N]; None if every row has as many."""
     if columns.uniform:
         return None
-    width = columns.sizes.to(rows.graph_of_row.device)[rows.graph_of_row]  # [N]
-    return torch.arange(columns.largest, device=width.device) < width[:, None]
+    return columns.sizes.to(rows.graph_of_row.device)[rows.graph_of_row]
+
+
+def column_mask(rows: Layout, columns: Layout) -> Tensor | None:
+    """Which local columns each row has: [N, W] bool; None if every row has all W columns."""
+    count = column_counts(rows, columns)
+    if count is None:
+        return None
+    return torch.arange(columns.largest, device=count.device) < count[:, None]
 
 
 # --- products, graph by graph -------------------------------------------------------------------------------
@@ -211,7 +218,7 @@ def _small_and_large(
     assert native.kernels is not None
     a, b = a.contiguous(), b.contiguous()
     out = a.new_zeros(shape)
-    native.kernels.product(
+    native.kernels.products(
         ("nn", "tn", "nt").index(form),
         a.data_ptr(),
         a.stride(0),

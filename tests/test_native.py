@@ -17,8 +17,8 @@ from torch import Tensor
 
 from diffpool import native
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
-from diffpool.nn import PAPER, BatchNorm, Encoder, Sage, build
-from diffpool.segment import Layout, column_mask
+from diffpool.nn import PAPER, BatchNorm, DiffPool, Encoder, Sage, build
+from diffpool.segment import Layout
 
 pytestmark = pytest.mark.skipif(native.kernels is None, reason="the C kernels were not built")
 
@@ -97,15 +97,11 @@ def test_fused_layers_do_what_their_modules_do(
         recorder.called.clear()
         graphs, adjs = graphs_of(ragged, storage, dtype)
         x = ragged.x.to(dtype).requires_grad_()
-        width = mask = None
-        if COLUMNS[columns] is not None:
-            clusters = Layout.of(COLUMNS[columns])
-            width, mask = clusters.largest, column_mask(graphs.layout, clusters)
-        out = layers(graphs, x, width, mask)
+        out = layers(graphs, x, None if COLUMNS[columns] is None else Layout.of(COLUMNS[columns]))
         loss = (out * randn(*out.shape, seed=4).to(dtype)).sum()
         found = gradients(loss, x, *adjs, *layers.parameters())
         results.append([out, *found, *layers.buffers()])
-        assert ("norm_forward" in recorder.called) == (dtype == torch.float32)
+        assert ("layers_forward" in recorder.called) == (dtype == torch.float32)
     for a, b in zip(*results, strict=True):
         close(a, b, 1e-4)
 
@@ -133,7 +129,7 @@ def test_one_node_alone_is_normalised_by_the_running_statistics(recorder: Record
     graphs = SparseGraphs.from_edges([1], [], [])
     x = torch.tensor([[1.0, -2.0, 3.0]])
     close(single(graphs, x), double(graphs.to(dtype=torch.float64), x.double()))
-    assert "norm_forward" in recorder.called
+    assert "layers_forward" in recorder.called
     for a, b in zip(single.buffers(), before, strict=True):
         assert torch.equal(a, b)
 
@@ -149,7 +145,12 @@ def test_a_training_step_is_the_same_with_and_without_the_kernels(
     results = []
     for model in (fast, slow):
         if model is slow:
-            assert {"product", "norm_forward", "norm_backward"} <= recorder.called
+            assert {
+                "layers_forward",
+                "layers_backward",
+                "pool_forward",
+                "pool_backward",
+            } <= recorder.called
             monkeypatch.setattr(native, "kernels", None)
         prediction = model(graphs, x)
         loss = prediction.logits.square().sum()
@@ -158,6 +159,57 @@ def test_a_training_step_is_the_same_with_and_without_the_kernels(
         results.append([prediction.logits, *(p.grad for p in model.parameters()), *model.buffers()])
     for a, b in zip(*results, strict=True):
         close(a, b, 2e-4)
+
+
+@pytest.mark.parametrize("storage", ["sparse", "dense"])
+@pytest.mark.parametrize("columns", ["four", "ragged"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_fused_pooling_does_what_the_equations_do(
+    kind: str, columns: str, storage: str, recorder: Recorder
+) -> None:
+    """S, X', A', its degrees, both losses, and all gradients; the equations compute in double precision."""
+    batch = sample(**KINDS[kind])
+    sizes = [0 if n == 0 else max(k, 1) for n, k in zip(batch.sizes, COLUMNS[columns], strict=True)]
+    clusters = Layout.of(sizes)
+    logits, z = (
+        randn(sum(batch.sizes), clusters.largest, seed=7),
+        randn(sum(batch.sizes), 3, seed=8),
+    )
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        recorder.called.clear()
+        graphs, adjs = graphs_of(batch, storage, dtype)
+        inputs = [t.to(dtype).requires_grad_() for t in (2 * logits, z)]
+        pooled = DiffPool(lambda *_, given=inputs[0]: given)(graphs, inputs[1], inputs[1], clusters)
+        coarse = pooled.graphs
+        made = [pooled.assignment.s, pooled.x, coarse.adj, coarse.degree, coarse.inverse_degree]
+        made += [pooled.losses["link"], pooled.losses["entropy"]]
+        loss = sum((t * randn(*t.shape, seed=i).to(dtype)).sum() for i, t in enumerate(made))
+        results.append([*made, *gradients(loss, *inputs, *adjs)])
+        assert ("pool_forward" in recorder.called) == (dtype == torch.float32)
+    for a, b in zip(*results, strict=True):
+        close(a, b, 1e-4)
+
+
+def test_the_number_of_threads_changes_nothing_but_rounding() -> None:
+    batch = sample((23, 1, 31, 0, 12, 5, 17, 2), edgeless=(5,), density=0.2, weighted=True)
+    graphs, x = batch.sparse.to(dtype=torch.float32), batch.x.float()
+    model = build(replace(PAPER, hidden=8, poolings=2), 3, 3, largest=31).train()
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 2):
+            torch.set_num_threads(threads)
+            copied = copy.deepcopy(model)
+            prediction = copied(graphs, x)
+            (prediction.logits.square().sum() + prediction.losses["link"].sum()).backward()
+            results.append([prediction.logits, *(p.grad for p in copied.parameters())])
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            close(a, b, 1e-4)
+    for a, b in zip(results[1], results[3], strict=True):
+        assert torch.equal(a, b)
 
 
 # --- what the kernels must not do --------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from diffpool.graphs import Graphs
 from diffpool.nn import fused
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import Steps
+from diffpool.segment import Layout, column_mask
 
 MakeConv = Callable[..., nn.Module]  # (num_inputs, num_outputs, models=M) → convolution
 
@@ -42,42 +43,40 @@ class Encoder(nn.Module):
         self.steps = nn.ModuleList(
             Steps(names, width, models) for names, width in zip(orders, sizes[1:], strict=True)
         )
+        self.widths = tuple(sizes[1:])
         width = sum(sizes[1:]) if concat else sizes[-1]
         self.linear = None if outputs is None else Linear(width, outputs, models=models)
         self.num_outputs = width if outputs is None else outputs
 
-    def forward(
-        self, graphs: Graphs, x: Tensor, columns: int | None = None, mask: Tensor | None = None
-    ) -> Tensor:
-        """[N, in] → [N, out]; the last convolution only has its first `columns`, cut by `mask` [N, columns]."""
+    def forward(self, graphs: Graphs, x: Tensor, clusters: Layout | None = None) -> Tensor:
+        """[N, in] → [N, out]; with `clusters` the last convolution has local columns, one for each cluster of a graph."""
         if x.shape[0] != graphs.num_nodes:
             raise DataError(
                 f"expected one row of features for each of {graphs.num_nodes} nodes, got {x.shape[0]}"
             )
         convs, steps = list(self.convs), list(self.steps)
-        layers = []
         taken = fused.fitting_layers(graphs, x, convs, steps)
+        outs = []
         if taken:
-            narrow = (columns, mask) if taken == len(convs) else (None, None)
-            wide = fused.sage_layers(graphs, x, convs[:taken], steps[:taken], self.concat, *narrow)  # type: ignore[arg-type]
-            layers.append(wide)
-            x = wide[:, -self.convs[taken - 1].linear.num_outputs :] if self.concat else wide  # type: ignore[union-attr, operator]
-        for i in range(taken, len(convs)):
-            narrow = (columns, mask) if i == len(convs) - 1 else (None, None)
-            x = _layer(graphs, x, convs[i], steps[i], *narrow)
-            layers.append(x)
+            complete = taken == len(convs)
+            end = (clusters, self.linear) if complete else (None, None)
+            x = fused.sage_layers(graphs, x, convs[:taken], steps[:taken], self.concat, *end)  # type: ignore[arg-type]
+            if complete:
+                return x
+            outs.append(x)
+            if self.concat:
+                x = x[:, -self.widths[taken - 1] :]
+        for i in range(taken, len(convs) - 1):
+            x = steps[i](graphs, convs[i](graphs, x))
+            outs.append(x)
+        if clusters is None:
+            x = steps[-1](graphs, convs[-1](graphs, x))
+        else:
+            mask = column_mask(graphs.layout, clusters)
+            x = convs[-1](graphs, x, clusters.largest)
+            x = steps[-1](graphs, x if mask is None else x * mask, mask)
         if self.concat:
-            x = torch.cat(layers, -1) if len(layers) > 1 else layers[0]
-        return x if self.linear is None else self.linear(x, columns)
-
-
-def _layer(
-    graphs: Graphs,
-    x: Tensor,
-    conv: nn.Module,
-    steps: nn.Module,
-    columns: int | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
-    x = conv(graphs, x, columns) if columns is not None else conv(graphs, x)
-    return steps(graphs, x if mask is None else x * mask, mask)
+            x = torch.cat([*outs, x], -1)
+        if self.linear is None:
+            return x
+        return self.linear(x, None if clusters is None else clusters.largest)

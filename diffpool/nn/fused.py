@@ -1,9 +1,9 @@
-"""Several GraphSAGE layers with their normalisation as one differentiable operation, on the CPU.
+"""An encoder's layers, and the pooling of a level, as one differentiable operation each, on the CPU.
 
 On small graphs a training step is a thousand operations of a few microseconds, and calling them costs more than the
-arithmetic. The layer that the paper uses throughout (the convolution, then l2, ReLU and batch normalisation) is
-therefore a C kernel, a matrix product and a C kernel here, and all such layers of an encoder are one autograd function.
-The slow twin is the modules themselves; `python -m benchmarks.cpu_step` shows what it gains.
+arithmetic. The layer that the paper uses throughout (GraphSAGE, then l2, ReLU and batch normalisation) and the pooling
+step are therefore C kernels here, each with one call forward and one backward. The slow twins are the modules and
+`equations`; `python -m benchmarks.cpu_step` shows what it gains.
 """
 
 from __future__ import annotations
@@ -17,24 +17,48 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from diffpool import native
-from diffpool.graphs import Graphs, SparseGraphs
+from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.native import address
 from diffpool.nn.convolutions import Sage
+from diffpool.nn.linear import Linear
 from diffpool.nn.norm import BatchNorm, Steps
+from diffpool.segment import Csr, Layout, column_counts
 
 ORDER = ("l2", "relu", "batch")
-LARGE = (
-    2**20
-)  # entries above which PyTorch's several threads are used; a guess, not a measured crossover
+LARGE = 2**22  # entries of a layer's input or output above which PyTorch's products are used
+LARGE_BLOCK = (
+    2**26
+)  # multiplications in one graph's pooling above which PyTorch's products are used
+
+
+def _readable(graphs: Graphs, *tensors: Tensor) -> bool:
+    """Whether the kernels can read these graphs and matrices."""
+    if isinstance(graphs, DenseGraphs):
+        stored = [graphs.adj, graphs.inverse_degree]
+    else:
+        stored = [m.values for m in (graphs.adj, graphs.adj_t) if m.values is not None]
+        stored += [graphs.inverse_degree, graphs.squared_norm]
+    return native.suits(*tensors, *stored)
+
+
+def _describe(graphs: Graphs, csr: Csr | None = None) -> tuple[int, ...]:
+    """The structure Graphs of `_native.c`; `csr` in place of A."""
+    where = (graphs.num_nodes, len(graphs), graphs.layout.sizes.data_ptr())
+    inverse = graphs.inverse_degree.data_ptr()
+    if isinstance(graphs, DenseGraphs):
+        return *where, 0, 0, 0, graphs.adj.data_ptr(), graphs.adj.stride(0), inverse
+    a = csr or graphs.adj
+    return *where, a.indptr.data_ptr(), a.indices.data_ptr(), address(a.values), 0, 0, inverse
+
+
+# --- layers -------------------------------------------------------------------------------------------------------
 
 
 def fitting_layers(
     graphs: Graphs, x: Tensor, convs: Sequence[nn.Module], steps: Sequence[nn.Module]
 ) -> int:
-    """How many layers, from the first on, `sage_layers` can take over: one model, in training, not too large."""
-    values = graphs.adj.values if isinstance(graphs, SparseGraphs) else graphs.adj
-    stored = [graphs.inverse_degree] if values is None else [graphs.inverse_degree, values]
-    if not (native.suits(x, *stored) and all(t.is_contiguous() for t in stored)):
+    """How many layers, from the first on, `sage_layers` can take over: of one model, not too large."""
+    if not (_readable(graphs, x) and x.shape[0] > 0):
         return 0
     count = 0
     for conv, after in zip(convs, steps, strict=True):
@@ -42,7 +66,6 @@ def fitting_layers(
             type(conv) is Sage
             and isinstance(after, Steps)
             and after.names == ORDER
-            and after.steps[-1].training
             and conv.linear.models == 1
             and conv.linear.weight.dtype == x.dtype
             and 0 < x.shape[0] * max(conv.linear.num_inputs, conv.linear.num_outputs) <= LARGE
@@ -58,44 +81,75 @@ def sage_layers(
     convs: Sequence[Sage],
     steps: Sequence[Steps],
     concat: bool,
-    columns: int | None = None,
-    mask: Tensor | None = None,
+    clusters: Layout | None = None,
+    linear: Linear | None = None,
 ) -> Tensor:
     """The layers one after the other: [N, in] → [N, out], the output of the last, or of all side by side.
 
-    `columns` and `mask` narrow the last layer, as in `Encoder.forward`.
+    `clusters` narrows the last layer, as in `Encoder.forward`; `linear` comes after all of them.
     """
     batches = [after.steps[-1] for after in steps]
     widths = [conv.linear.num_outputs for conv in convs]
-    if columns is not None:
-        widths[-1] = columns
+    if clusters is not None:
+        widths[-1] = clusters.largest
     parameters: list[Tensor | None] = []
     for conv, batch in zip(convs, batches, strict=True):
         assert isinstance(batch, BatchNorm)
         parameters += [conv.linear.weight, conv.linear.bias, batch.weight, batch.bias]
-    return _SageLayers.apply(
-        x.contiguous(),
-        None if isinstance(graphs, SparseGraphs) else graphs.adj,
-        graphs.inverse_degree,
-        None if mask is None else mask.sum(-1),
-        graphs,
-        batches,
-        widths,
-        concat,
-        *parameters,
-    )
+    final = 0
+    if linear is not None:
+        parameters += [linear.weight, linear.bias]
+        final = linear.num_outputs if clusters is None else clusters.largest
+    columns = None if clusters is None else column_counts(graphs.layout, clusters)
+    layers = _Layers(graphs, columns, batches, widths, concat, final)  # type: ignore[arg-type]
+    adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
+    return _SageLayers.apply(x, adj, graphs.inverse_degree, layers, *parameters)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Some columns of a matrix, by address."""
+class _Layers:
+    """What the kernels are told beside the tensors that have gradients."""
 
-    start: int
-    distance: int  # between rows, in entries
+    graphs: Graphs
+    columns: Tensor | None  # [N]: of the last layer, for each row
+    batches: list[BatchNorm]
+    widths: list[int]
+    concat: bool
+    final: int  # outputs of the linear layer at the end, 0 if there is none
 
-    @classmethod
-    def of(cls, matrix: Tensor, column: int = 0) -> _Part:
-        return cls(matrix.data_ptr() + matrix.element_size() * column, matrix.shape[1])
+    def describe(
+        self,
+        x: Tensor,
+        kept: Tensor,
+        out: Tensor,
+        final: Tensor | None,
+        parameters: Sequence[Tensor],
+        csr: Csr | None = None,
+    ) -> list[Any]:
+        """The structure Encoder of `_native.c`."""
+        words: list[Any] = [
+            torch.get_num_threads(),
+            *_describe(self.graphs, csr),
+            x.data_ptr(),
+            x.shape[1],
+            address(self.columns),
+            self.concat,
+            kept.data_ptr(),
+            out.data_ptr(),
+        ]
+        if final is None:
+            words += [0] * 6
+        else:
+            weight, bias = parameters[-2:]
+            words += [final.data_ptr(), weight.data_ptr(), bias.data_ptr()]
+            words += [weight.shape[1], weight.shape[2], self.final]
+        words.append(len(self.widths))
+        for i, (batch, width) in enumerate(zip(self.batches, self.widths, strict=True)):
+            weight, bias, scale, shift = parameters[4 * i : 4 * i + 4]
+            words += [weight.data_ptr(), bias.data_ptr(), scale.data_ptr(), shift.data_ptr()]
+            words += [batch.running_mean.data_ptr(), batch.running_var.data_ptr()]
+            words += [batch.training, batch.momentum, batch.eps, weight.shape[2], width]
+        return words
 
 
 class _SageLayers(torch.autograd.Function):
@@ -105,189 +159,118 @@ class _SageLayers(torch.autograd.Function):
         x: Tensor,
         adj: Tensor | None,
         inverse_degree: Tensor,
-        columns: Tensor | None,
-        graphs: Graphs,
-        batches: list[BatchNorm],
-        widths: list[int],
-        concat: bool,
+        layers: _Layers,
         *parameters: Tensor,
     ) -> Tensor:
-        n, last = x.shape[0], len(widths) - 1
-        wide = x.new_empty(n, sum(widths)) if concat else None
-        outs: list[Tensor] = [] if wide is None else [wide]
-        source, kept, column = x, [], 0
-        part = _Part.of(x)
-        for i, (batch, width) in enumerate(zip(batches, widths, strict=True)):
-            weight, bias, scale, shift = parameters[4 * i : 4 * i + 4]
-            d = x.shape[1] if i == 0 else widths[i - 1]
-            beside = _beside(graphs, part, n, d, inverse_degree, x)
-            unit = torch.addmm(bias[0, :width], beside, weight[0, :, :width])
-            if wide is None:
-                source = x.new_empty(n, width)
-                outs.append(source)
-                part = _Part.of(source)
-            else:
-                part = _Part.of(wide, column)
-                column += width
-            length, statistics = x.new_empty(n), x.new_empty(3, width)
-            work = x.new_empty(2, width, dtype=torch.float64)
-            native.kernels.norm_forward(  # type: ignore[union-attr]
-                unit.data_ptr(),
-                n,
-                width,
-                address(columns) if i == last else 0,
-                scale.data_ptr(),
-                shift.data_ptr(),
-                batch.running_mean.data_ptr(),
-                batch.running_var.data_ptr(),
-                batch.momentum,
-                batch.eps,
-                length.data_ptr(),
-                part.start,
-                part.distance,
-                statistics.data_ptr(),
-                work.data_ptr(),
-            )
-            kept += [beside, unit, length, statistics]
-        ctx.graphs, ctx.widths, ctx.concat = graphs, widths, concat
-        ctx.outs = len(outs)
-        ctx.save_for_backward(x, inverse_degree, columns, *outs, *parameters, *kept)
-        return outs[-1]
+        n, widths = x.shape[0], layers.widths
+        kept = x.new_empty(native.kernels.layers_room(n, x.shape[1], layers.concat, *widths))  # type: ignore[union-attr]
+        out = x.new_empty(n, sum(widths) if layers.concat else widths[-1])
+        final = x.new_empty(n, layers.final) if layers.final else None
+        native.kernels.layers_forward(*layers.describe(x, kept, out, final, parameters))  # type: ignore[union-attr]
+        ctx.layers = layers
+        ctx.save_for_backward(x, kept, out, final, *parameters)
+        return out if final is None else final
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        graphs, widths, concat = ctx.graphs, ctx.widths, ctx.concat
-        x, inverse_degree, columns, *saved = ctx.saved_tensors
-        layers = len(widths)
-        outs, saved = saved[: ctx.outs], saved[ctx.outs :]
-        parameters, kept = saved[: 4 * layers], saved[4 * layers :]
-        n, last = x.shape[0], layers - 1
+        layers, graphs = ctx.layers, ctx.layers.graphs
+        x, kept, out, final, *parameters = ctx.saved_tensors
         grad = grad.contiguous()
-        grad_adj = grad_inverse = None
+        grad_x = grad_adj = grad_inverse = None
+        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
+            grad_x = torch.empty_like(x)
         if ctx.needs_input_grad[1]:
-            grad_adj, grad_inverse = torch.zeros_like(graphs.adj), torch.zeros_like(inverse_degree)
-        grads: list[Tensor | None] = []
-        later: Tensor | None = None  # the gradient of a layer's output from the layers after it
-        column = sum(widths)
-        for i in range(last, -1, -1):
-            weight, _, scale, _ = parameters[4 * i : 4 * i + 4]
-            beside, unit, length, statistics = kept[4 * i : 4 * i + 4]
-            width = widths[i]
-            column -= width
-            direct = (
-                _Part.of(grad, column) if concat else _Part.of(grad) if i == last else _Part(0, 0)
-            )
-            grad_h, factor = torch.empty_like(unit), x.new_empty(width)
-            # Outputs that this batch does not use have the gradient zero.
-            make = torch.empty_like if width == scale.shape[1] else torch.zeros_like
-            grad_weight = make(weight)
-            grad_bias, grad_scale, grad_shift = make(scale), make(scale), make(scale)
-            native.kernels.norm_backward(  # type: ignore[union-attr]
-                direct.start,
-                direct.distance,
-                address(later),
-                unit.data_ptr(),
-                n,
-                width,
-                address(columns) if i == last else 0,
-                scale.data_ptr(),
-                length.data_ptr(),
-                statistics.data_ptr(),
-                grad_h.data_ptr(),
-                grad_bias.data_ptr(),
-                grad_scale.data_ptr(),
-                grad_shift.data_ptr(),
-                factor.data_ptr(),
-            )
-            torch.mm(beside.T, grad_h, out=grad_weight[0, :, :width])
-            grads = [grad_weight, grad_bias, grad_scale, grad_shift, *grads]
-            if i > 0 or ctx.needs_input_grad[0] or grad_adj is not None:
-                before = x if i == 0 else outs[0] if concat else outs[i - 1]
-                part = _Part.of(before, column - widths[i - 1] if concat and i > 0 else 0)
-                grad_beside = grad_h @ weight[0, :, :width].T
-                later = _beside_backward(
-                    graphs, grad_beside, part, inverse_degree, beside, grad_adj, grad_inverse
-                )
-        grad_x = later if ctx.needs_input_grad[0] else None
-        return grad_x, grad_adj, grad_inverse, None, None, None, None, None, *grads
+            grad_adj = torch.zeros_like(graphs.adj)
+            grad_inverse = torch.zeros_like(graphs.inverse_degree)
+        grads = [torch.empty_like(p) for p in parameters]
+        transposed = graphs.adj_t if isinstance(graphs, SparseGraphs) else None
+        words = layers.describe(x, kept, out, final, parameters, transposed)
+        words += [grad.data_ptr(), address(grad_x), address(grad_adj), address(grad_inverse)]
+        words += [g.data_ptr() for g in grads]
+        if final is None:
+            words += [0, 0]
+        native.kernels.layers_backward(*words)  # type: ignore[union-attr]
+        return grad_x, grad_adj, grad_inverse, None, *grads
 
 
-def _beside(
-    graphs: Graphs, x: _Part, n: int, d: int, inverse_degree: Tensor, like: Tensor
-) -> Tensor:
-    """[X, D⁻¹AX]: [N, 2 d]."""
-    beside = like.new_empty(n, 2 * d)
-    if isinstance(graphs, SparseGraphs):
-        a = graphs.adj
-        native.kernels.beside_sparse(  # type: ignore[union-attr]
-            x.start,
-            x.distance,
-            n,
-            d,
-            a.indptr.data_ptr(),
-            a.indices.data_ptr(),
-            address(a.values),
-            inverse_degree.data_ptr(),
-            beside.data_ptr(),
+# --- pooling ------------------------------------------------------------------------------------------------------
+
+
+def fits_pooling(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:
+    """Whether `pool` can take over: no graph too large for one thread."""
+    n, k = graphs.layout.largest, clusters.largest
+    return n * k * (z.shape[1] + 4 * k) <= LARGE_BLOCK and _readable(graphs, logits, z)
+
+
+def pool(
+    graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout
+) -> tuple[Tensor, Tensor, DenseGraphs, Tensor, Tensor]:
+    """S, X', A' and the link and entropy losses: `equations.assignment` to `equations.entropy_loss` in one call."""
+    adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
+    s, x, pooled, degree, inverse, link, entropy = _Pool.apply(logits, z, adj, graphs, clusters)
+    return s, x, DenseGraphs(clusters, pooled, degree, inverse), link, entropy
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        z: Tensor,
+        adj: Tensor | None,
+        graphs: Graphs,
+        clusters: Layout,
+    ) -> tuple[Tensor, ...]:
+        (n, width), k, b = logits.shape, clusters.total, len(graphs)
+        s, propagated = logits.new_empty(2, n, width).unbind()
+        pooled, gram = logits.new_empty(2, k, width).unbind()
+        x, log_sum = z.new_empty(k, z.shape[1]), logits.new_empty(n)
+        degree, inverse = logits.new_empty(2, k).unbind()
+        link, entropy = logits.new_empty(2, b).unbind()
+        made = (s, x, pooled, degree, inverse, link, entropy, propagated, gram, log_sum)
+        native.kernels.pool_forward(*_Pool.describe(graphs, clusters, logits, z, made))  # type: ignore[union-attr]
+        ctx.graphs, ctx.clusters = graphs, clusters
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, z, *made)
+        return made[:7]
+
+    @staticmethod
+    def describe(
+        graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, made: Sequence[Tensor]
+    ) -> tuple[int, ...]:
+        """The structure Pooling of `_native.c`."""
+        norm = graphs.squared_norm.data_ptr() if isinstance(graphs, SparseGraphs) else 0
+        return (
+            torch.get_num_threads(),
+            *_describe(graphs),
+            clusters.sizes.data_ptr(),
+            logits.shape[1],
+            z.shape[1],
+            logits.data_ptr(),
+            z.data_ptr(),
+            norm,
+            *(t.data_ptr() for t in made),
         )
-    else:
-        native.kernels.beside_dense(  # type: ignore[union-attr]
-            x.start,
-            x.distance,
-            d,
-            graphs.adj.data_ptr(),
-            graphs.adj.stride(0),
-            graphs.layout.sizes.data_ptr(),
-            len(graphs),
-            inverse_degree.data_ptr(),
-            beside.data_ptr(),
-        )
-    return beside
 
-
-def _beside_backward(
-    graphs: Graphs,
-    grad: Tensor,
-    x: _Part,
-    inverse_degree: Tensor,
-    beside: Tensor,
-    grad_adj: Tensor | None,
-    grad_inverse: Tensor | None,
-) -> Tensor:
-    """The gradient of X from that of [X, D⁻¹AX]; those of A and D⁻¹ are added to grad_adj and grad_inverse."""
-    n, d = grad.shape[0], grad.shape[1] // 2
-    grad_x = grad.new_empty(n, d)
-    if isinstance(graphs, SparseGraphs):
-        a = graphs.adj_t
-        native.kernels.beside_sparse_backward(  # type: ignore[union-attr]
-            grad.data_ptr(),
-            n,
-            d,
-            a.indptr.data_ptr(),
-            a.indices.data_ptr(),
-            address(a.values),
-            inverse_degree.data_ptr(),
-            grad_x.data_ptr(),
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        graphs, clusters = ctx.graphs, ctx.clusters
+        logits, z, *made = ctx.saved_tensors
+        given = [None if g is None else g.contiguous() for g in grads]
+        grad_logits, grad_z = torch.empty_like(logits), torch.empty_like(z)
+        grad_adj = torch.empty_like(graphs.adj) if ctx.needs_input_grad[2] else None
+        t = (0, 0, 0)
+        if isinstance(graphs, SparseGraphs):
+            a = graphs.adj_t
+            t = (a.indptr.data_ptr(), a.indices.data_ptr(), address(a.values))
+        native.kernels.pool_backward(  # type: ignore[union-attr]
+            *_Pool.describe(graphs, clusters, logits, z, made),
+            *t,
+            *(address(g) for g in given),
+            grad_logits.data_ptr(),
+            grad_z.data_ptr(),
+            address(grad_adj),
         )
-        return grad_x
-    if grad_adj is None or grad_inverse is None:  # nobody asks: let the kernel write them nowhere
-        grad_adj, grad_inverse = torch.zeros_like(graphs.adj), torch.zeros_like(inverse_degree)
-    scaled = torch.empty_like(grad_x)
-    native.kernels.beside_dense_backward(  # type: ignore[union-attr]
-        grad.data_ptr(),
-        x.start,
-        x.distance,
-        d,
-        graphs.adj.data_ptr(),
-        graphs.adj.stride(0),
-        graphs.layout.sizes.data_ptr(),
-        len(graphs),
-        inverse_degree.data_ptr(),
-        beside.data_ptr(),
-        scaled.data_ptr(),
-        grad_x.data_ptr(),
-        grad_adj.data_ptr(),
-        grad_inverse.data_ptr(),
-    )
-    return grad_x
+        return grad_logits, grad_z, grad_adj, None, None

@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 from diffpool import equations
 from diffpool.graphs import Graphs
+from diffpool.nn import fused
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.poolers.pooler import Assignment, Pooled
-from diffpool.segment import Layout, column_mask
+from diffpool.segment import Layout
 
 
 class DiffPool(nn.Module):
@@ -22,16 +23,14 @@ class DiffPool(nn.Module):
         self.gnn = gnn
 
     def forward(self, graphs: Graphs, x: Tensor, z: Tensor, clusters: Layout) -> Pooled:
-        mask = column_mask(graphs.layout, clusters)
-        logits = self.gnn(graphs, x, clusters.largest, mask)
-        s = equations.assignment(logits, graphs.layout, clusters)
-        pooled = equations.pooled_graphs(graphs, s, clusters)
-        return Pooled(
-            graphs=pooled,
-            x=equations.pooled_features(graphs, s, z, clusters),
-            assignment=Assignment(s, graphs.layout, clusters),
-            losses={
-                "link": equations.link_loss(graphs, s, pooled),
-                "entropy": equations.entropy_loss(graphs, s),
-            },
-        )
+        logits = self.gnn(graphs, x, clusters)
+        if fused.fits_pooling(graphs, logits, z, clusters):
+            s, coarse, pooled, link, entropy = fused.pool(graphs, logits, z, clusters)
+        else:
+            s = equations.assignment(logits, graphs.layout, clusters)
+            coarse = equations.pooled_features(graphs, s, z, clusters)
+            pooled = equations.pooled_graphs(graphs, s, clusters)
+            link = equations.link_loss(graphs, s, pooled)
+            entropy = equations.entropy_loss(graphs, s)
+        assignment = Assignment(s, graphs.layout, clusters)
+        return Pooled(pooled, coarse, assignment, {"link": link, "entropy": entropy})
