@@ -49,7 +49,7 @@ class Encoder(nn.Module):
         self.num_outputs = width if outputs is None else outputs
 
     def forward(self, graphs: Graphs, x: Tensor, clusters: Layout | None = None) -> Tensor:
-        """[N, in] → [N, out]; with `clusters` the last convolution has local columns, one for each cluster of a graph."""
+        """[N, in] → [N, out]; with `clusters` the last convolution has local columns, one for each cluster."""
         if x.shape[0] != graphs.num_nodes:
             raise DataError(
                 f"expected one row of features for each of {graphs.num_nodes} nodes, got {x.shape[0]}"
