@@ -1,10 +1,12 @@
 """Hierarchical graph classification with differentiable pooling (Ying et al., 2018)."""
 
-from diffpool.data import GraphDataset, embedded, load_dataset
+from typing import Any
+
+from diffpool.data import GraphDataset, RawGraphs, as_raw, embedded, load_dataset, read_graphs
 from diffpool.errors import DiffPoolError
 from diffpool.graphs import DenseGraphs, SparseGraphs
 from diffpool.nn import Architecture, DiffPool, GraphClassifier, build
-from diffpool.training import Training, load_model, save_model, train
+from diffpool.training import TrainedModel, Training, load_model, save_model, train
 from diffpool.version import VERSION
 
 __version__ = VERSION
@@ -13,16 +15,33 @@ __all__ = [
     "Architecture",
     "DenseGraphs",
     "DiffPool",
+    "DiffPoolClassifier",
     "DiffPoolError",
+    "DiffPoolRegressor",
     "GraphClassifier",
     "GraphDataset",
+    "RawGraphs",
     "SparseGraphs",
+    "TrainedModel",
     "Training",
     "__version__",
+    "as_raw",
     "build",
     "embedded",
     "load_dataset",
     "load_model",
+    "read_graphs",
     "save_model",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in (
+        "DiffPoolClassifier",
+        "DiffPoolRegressor",
+    ):  # scikit-learn is loaded when it is used
+        from diffpool import estimator
+
+        return getattr(estimator, name)
+    raise AttributeError(f"module 'diffpool' has no attribute {name!r}")

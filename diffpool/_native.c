@@ -698,6 +698,133 @@ FAST static void products(void *context, int rank, int threads) {
     }
 }
 
+/* --- numbers in text -------------------------------------------------------------------------------------------------
+ * Lines of `columns` numbers separated by a comma or blanks; blank lines do not count. Nothing but numbers or the line of
+ * the first fault comes back: table.py, which has a slow twin of this, makes the message. The text ends in a NUL, which
+ * no rule accepts, so that the end needs no test inside a number. */
+
+typedef struct {
+    const char *at, *end;
+    i64 columns, real; /* float64 instead of int64 */
+    void *out;
+    i64 room, rows, lines; /* numbers that fit; rows and lines read */
+    PyThreadState *thread; /* while the interpreter is released */
+} Text;
+
+INLINE int is_digit(char c) { return (unsigned char)(c - '0') < 10; }
+
+INLINE void skip_blanks(Text *t) {
+    while (*t->at == ' ' || *t->at == '\t') t->at++;
+}
+
+/* Whether a line ends here: \n, \r\n, or the end of the text. */
+INLINE int at_line_end(const Text *t) {
+    const char *p = t->at;
+    if (*p == '\r') p++;
+    return p == t->end || *p == '\n';
+}
+
+/* [+-] digits, and perhaps a point and zeros */
+INLINE int parse_integer(Text *t, i64 *out) {
+    const char *p = t->at;
+    const int negative = *p == '-';
+    if (*p == '-' || *p == '+') p++;
+    if (!is_digit(*p)) return 0;
+    const uint64_t limit = (uint64_t)INT64_MAX + negative;
+    uint64_t value = 0;
+    for (int i = 0; i < 18 && is_digit(*p); i++, p++) value = value * 10 + (uint64_t)(*p - '0');
+    for (; is_digit(*p); p++) { /* only here can it become too large */
+        const uint64_t digit = (uint64_t)(*p - '0');
+        if (value > (limit - digit) / 10) return 0;
+        value = value * 10 + digit;
+    }
+    if (*p == '.')
+        for (p++; *p == '0'; p++) {}
+    *out = (i64)(negative ? 0 - value : value);
+    t->at = p;
+    return 1;
+}
+
+/* With at most 2^53 as the digits and a power of ten that is exact, one operation rounds correctly (Clinger, 1990);
+ * Python converts the rest. */
+static int parse_real(Text *t, double *out) {
+    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *const start = t->at, *p = start;
+    const int negative = *p == '-';
+    if (*p == '-' || *p == '+') p++;
+    uint64_t digits = 0; /* may wrap around; then more than 19 count */
+    i64 given = 0, count = 0, exponent = 0;
+    for (; is_digit(*p); p++, given++) {
+        digits = digits * 10 + (uint64_t)(*p - '0');
+        count += count || *p != '0';
+    }
+    if (*p == '.')
+        for (p++; is_digit(*p); p++, given++, exponent--) {
+            digits = digits * 10 + (uint64_t)(*p - '0');
+            count += count || *p != '0';
+        }
+    if (!given) return 0;
+    if (*p == 'e' || *p == 'E') {
+        p++;
+        const int below = *p == '-';
+        i64 more = 0;
+        if (*p == '-' || *p == '+') p++;
+        if (!is_digit(*p)) return 0;
+        for (; is_digit(*p); p++)
+            if (more < (i64)1e15) more = more * 10 + (*p - '0'); /* that is more than the digits of any text */
+        exponent += below ? -more : more;
+    }
+    t->at = p;
+    if (FLT_EVAL_METHOD == 0 && count <= 19 && digits <= (uint64_t)1 << 53 && exponent >= -22 && exponent <= 22) {
+        const double value = exponent < 0 ? (double)digits / power[-exponent] : (double)digits * power[exponent];
+        *out = negative ? -value : value;
+        return 1;
+    }
+    char *stop = NULL;
+    PyEval_RestoreThread(t->thread);
+    *out = PyOS_string_to_double(start, &stop, NULL);
+    const int well = !PyErr_Occurred() && stop == p && isfinite(*out);
+    PyErr_Clear();
+    t->thread = PyEval_SaveThread();
+    return well;
+}
+
+/* One row, from its first number to the end of its line; whether it is well. */
+INLINE int parse_row(Text *t, i64 filled) {
+    if (filled + t->columns > t->room) return 0;
+    for (i64 column = 0; column < t->columns; column++) {
+        if (column) {
+            const char *const after = t->at;
+            skip_blanks(t);
+            if (*t->at == ',') {
+                t->at++;
+                skip_blanks(t);
+            } else if (t->at == after)
+                return 0;
+        }
+        const i64 place = filled + column;
+        if (!(t->real ? parse_real(t, (double *)t->out + place) : parse_integer(t, (i64 *)t->out + place))) return 0;
+    }
+    skip_blanks(t);
+    return at_line_end(t);
+}
+
+/* Whether all is well; if not, `lines` ends with the line of the fault. */
+static int parse_lines(Text *t) {
+    while (t->at < t->end) {
+        t->lines++;
+        skip_blanks(t);
+        if (!at_line_end(t)) {
+            if (!parse_row(t, t->rows * t->columns)) return 0;
+            t->rows++;
+        }
+        if (*t->at == '\r') t->at++;
+        if (t->at < t->end) t->at++;
+    }
+    return 1;
+}
+
 /* --- Python: arguments are integers (addresses, sizes) and floats, in the order of the structures above -------------- */
 
 typedef struct {
@@ -954,9 +1081,32 @@ static PyObject *py_products(PyObject *self, PyObject *const *args, Py_ssize_t c
     Py_RETURN_NONE;
 }
 
+/* text (bytes), columns, whether float64, out, room in numbers -> rows and lines; rows -1: a fault in the last line */
+static PyObject *py_parse_lines(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Arguments from = {args, count};
+    Text t;
+    char *start = NULL;
+    Py_ssize_t size = 0;
+    (void)self;
+    memset(&t, 0, sizeof t);
+    PyObject *bytes = take(&from);
+    if (!bytes || PyBytes_AsStringAndSize(bytes, &start, &size) < 0) return NULL;
+    t.at = start;
+    t.end = start + size;
+    t.columns = integer(&from);
+    t.real = integer(&from);
+    t.out = pointer(&from);
+    t.room = integer(&from);
+    if (!complete(&from)) return NULL;
+    t.thread = PyEval_SaveThread();
+    const int well = parse_lines(&t);
+    PyEval_RestoreThread(t.thread);
+    return Py_BuildValue("LL", (long long)(well ? t.rows : -1), (long long)t.lines);
+}
+
 #define ENTRY(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL}
 static PyMethodDef methods[] = {ENTRY(layers_room),  ENTRY(layers_forward), ENTRY(layers_backward), ENTRY(pool_forward),
-                                ENTRY(pool_backward), ENTRY(products),       {NULL, NULL, 0, NULL}};
+                                ENTRY(pool_backward), ENTRY(products),       ENTRY(parse_lines),    {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_native", "Kernels for the CPU.", 0, methods,
                                     NULL, NULL, NULL, NULL};

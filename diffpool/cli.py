@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from diffpool.data import GraphDataset, load_dataset
+from diffpool.console import (
+    console,
+    describe,
+    download_bar,
+    epochs_bar,
+    graphs_bar,
+    percent,
+    print_statistics,
+)
+from diffpool.data import GraphDataset, RawGraphs, embedded, iter_graphs, read_raw
+from diffpool.data.features import NODE_PARTS
+from diffpool.data.load import count_graphs, is_file
+from diffpool.data.statistics import statistics
 from diffpool.errors import DiffPoolError, SettingError
-from diffpool.experiments import METHODS, Method, Outcome, settings_for, train_once
-from diffpool.training import Epoch
+from diffpool.experiments import METHODS, Outcome, settings_for, train_once
+from diffpool.training import load_model, unseen_message, write_predictions
 from diffpool.version import VERSION
 
 app = typer.Typer(
@@ -24,9 +34,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-console = Console(highlight=False)
 
 MethodName = StrEnum("MethodName", {name: name for name in METHODS})  # type: ignore[misc]
+
+PART = 1000  # graphs in memory at a time when predicting
+
+# Options that several commands have.
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder with NAME.zip or NAME/ for a data set NAME.", envvar="DIFFPOOL_DATA"),
+]
+Device = Annotated[
+    str, typer.Option(help="`auto` (CUDA if there is one), `cpu`, `cuda` or `cuda:1`.")
+]
+Smiles = Annotated[
+    str | None, typer.Option(help="The column of a CSV with SMILES.", show_default="smiles")
+]
+Label = Annotated[str | None, typer.Option(help="The column of a CSV with the class.")]
+Target = Annotated[str | None, typer.Option(help="The column of a CSV with a number to predict.")]
 
 
 def _print_version(asked: bool) -> None:
@@ -58,7 +83,8 @@ def train(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="`embedded` (generated, needs no file) or a data set of the TU collection, such as ENZYMES."
+            help="`embedded` (generated, needs no file), a data set of the TU collection, such as ENZYMES, "
+            "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv."
         ),
     ] = "embedded",
     method: Annotated[
@@ -81,9 +107,7 @@ def train(
     seed: Annotated[
         int, typer.Option(help="Seed of the split, the parameters, the batches and generated data.")
     ] = 0,
-    device: Annotated[
-        str, typer.Option(help="`auto` (CUDA if there is one), `cpu`, `cuda` or `cuda:1`.")
-    ] = "auto",
+    device: Device = "auto",
     learning_rate: Annotated[
         float | None, typer.Option(help="Of Adam.", show_default="0.001; 0.003 for embedded")
     ] = None,
@@ -116,12 +140,28 @@ def train(
     entropy_weight: Annotated[
         float | None, typer.Option(help="Weight of the entropy of S.", show_default="1")
     ] = None,
-    data_dir: Annotated[
-        Path | None,
+    conv: Annotated[
+        str | None,
         typer.Option(
-            help="Folder with NAME.zip or NAME/ for a data set NAME.", envvar="DIFFPOOL_DATA"
+            help="`sage`, `gcn`, `gin`, or `edge-sage`, which uses edge labels and attributes.",
+            show_default="the method's",
         ),
     ] = None,
+    features: Annotated[
+        str,
+        typer.Option(
+            help="Columns of X, joined by commas: "
+            + "; ".join(f"**{name}**: {what}" for name, what in NODE_PARTS.items())
+            + "; **auto**: attributes and labels, else degree and log-degree."
+        ),
+    ] = "auto",
+    directed: Annotated[
+        bool, typer.Option(help="Use edges in the direction given only, not in both.")
+    ] = False,
+    data_dir: DataDir = None,
+    smiles: Smiles = None,
+    label: Label = None,
+    target: Target = None,
 ) -> None:
     """Train one model on one split (80 % training, 10 % validation, 10 % test) and report its test accuracy.
 
@@ -130,7 +170,8 @@ def train(
     graphs).
 
     Examples: `diffpool train`, `diffpool train --method graphsage --out runs/flat`,
-    `diffpool train ENZYMES --data-dir ~/data --epochs 100 --poolings 2`.
+    `diffpool train ENZYMES --data-dir ~/data --epochs 100 --poolings 2`, `diffpool train graphs.jsonl`,
+    `diffpool train molecules.csv --smiles smiles --label active`.
     """
     changes = {
         "epochs": epochs,
@@ -143,72 +184,112 @@ def train(
         "clusters": _clusters(clusters),
         "link_weight": link_weight,
         "entropy_weight": entropy_weight,
+        "conv": conv,
     }
     given = {name: value for name, value in changes.items() if value is not None}
     chosen = settings_for(method.value, dataset, seed=seed, **given)
+    place = _device(device)
     _check_out(out)
-    data = load_dataset(dataset, data_dir, seed).to(_device(device))
-    _describe(data, chosen)
-    outcome = train_with_progress(chosen, data, out)
+    if dataset == "embedded":
+        data = embedded(seed=seed)
+    else:
+        raw = _read(dataset, data_dir, smiles, label, target)
+        edges = chosen.architecture.conv == "edge-sage"
+        data = GraphDataset.of(raw, features, edges, directed)
+    data = data.to(place)
+    describe(data, chosen)
+    with epochs_bar(chosen) as watch:
+        outcome = train_once(chosen, data, out, watch)
     _draw(outcome, data, out)
     best = outcome.best_epoch
     console.print(
-        f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}, "
-        f"accuracy {100 * best.validation_accuracy:.1f} %   ({outcome.seconds:.0f} s)"
+        f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
+        f"{percent(best.validation_accuracy)}   ({outcome.seconds:.0f} s)"
     )
-    console.print(
-        f"[bold]test accuracy {100 * outcome.test.accuracy:.1f} %[/bold] on {len(outcome.fold.test)} graphs"
-    )
+    count = len(outcome.fold.test)
+    if outcome.test.accuracy is None:
+        share = 100 * outcome.test.loss
+        console.print(
+            f"[bold]test error {share:.1f} %[/bold] of the targets' variance, on {count} graphs"
+        )
+    else:
+        console.print(
+            f"[bold]test accuracy {100 * outcome.test.accuracy:.1f} %[/bold] on {count} graphs"
+        )
     console.print(f"written to {out}")
 
 
-def train_with_progress(method: Method, dataset: GraphDataset, out: Path | None) -> Outcome:
-    """`train_once` with a progress bar that shows loss and accuracy."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[scores]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(method.name, total=method.training.epochs, scores="")
+@app.command()
+def data(
+    dataset: Annotated[
+        str,
+        typer.Argument(help="A data set of the TU collection, such as PROTEINS, or a file."),
+    ],
+    data_dir: DataDir = None,
+    refresh: Annotated[
+        bool, typer.Option(help="Download again, even if the cache has it.")
+    ] = False,
+    smiles: Smiles = None,
+    label: Label = None,
+    target: Target = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+) -> None:
+    """Find a data set, check it, and show what is in it.
 
-        def watch(row: Epoch) -> None:
-            progress.update(
-                task,
-                completed=row.epoch,
-                scores=f"loss {row.train_class_loss:.3f} acc {100 * row.train_accuracy:.0f} %, "
-                f"val {row.validation_loss:.3f} {100 * row.validation_accuracy:.0f} %",
-            )
+    A name is looked for in --data-dir (or the folder that DIFFPOOL_DATA names), then in the cache, then downloaded from
+    the TU collection. Files: a folder or zip in TU format, JSON lines, or a CSV of molecules.
 
-        return train_once(method, dataset, out, watch)
-
-
-def _describe(dataset: GraphDataset, method: Method) -> None:
-    console.print(
-        f"{dataset.name}: {len(dataset)} graphs, {dataset.num_classes} classes, "
-        f"{dataset.graphs.num_nodes / max(len(dataset), 1):.1f} nodes on average, {dataset.largest} at most; "
-        f"features: {dataset.features}; on {dataset.x.device}"
-    )
-    default = METHODS["diffpool"]
-    for name, ours, usual in (
-        ("architecture", method.architecture, default.architecture),
-        ("training", method.training, default.training),
-    ):
-        changed = [
-            f"{f.name} {_show(getattr(ours, f.name))}"
-            for f in fields(ours)
-            if getattr(ours, f.name) != getattr(usual, f.name)
-        ]
-        if changed:
-            console.print(
-                f"{method.name}, {name}: {', '.join(changed)}; the rest as in the paper's preset"
-            )
+    Examples: `diffpool data ENZYMES`, `diffpool data ./MUTAG`, `diffpool data graphs.jsonl --json`.
+    """
+    raw = _read(dataset, data_dir, smiles, label, target, refresh)
+    facts = statistics(raw)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        print_statistics(raw, facts)
 
 
-def _show(value: Any) -> str:
-    return "-".join(str(v) for v in value) if isinstance(value, tuple) else str(value)
+@app.command()
+def predict(
+    model_dir: Annotated[Path, typer.Argument(help="A folder that `diffpool train` wrote.")],
+    dataset: Annotated[str, typer.Argument(help="Graphs: a file, or the name of a data set.")],
+    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    smiles: Smiles = None,
+) -> None:
+    """Predict the class of every graph with a trained model, one line each with the probability of every class.
+
+    The file is read in parts, so it may be larger than memory (JSON lines and CSV). Labels that were not in the
+    training data are reported. Example: `diffpool predict runs/model graphs.jsonl --out predictions.csv`.
+    """
+    model = load_model(model_dir, _device(device))
+    if out.is_dir() or not out.resolve().parent.is_dir():
+        raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+    if is_file(dataset):
+        total = count_graphs(Path(dataset))
+        parts = iter_graphs(Path(dataset), PART, smiles=smiles)
+    else:
+        raw = _read(dataset, data_dir, None, None, None)
+        total = len(raw)
+        parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
+    with graphs_bar("predicting", total) as advance:
+        count, unseen = write_predictions(model, parts, out, advance)
+    for table, found in unseen.items():
+        console.print(unseen_message(table, found))
+    console.print(f"{count} predictions written to {out}")
+
+
+def _read(
+    dataset: str,
+    data_dir: Path | None,
+    smiles: str | None,
+    label: str | None,
+    target: str | None,
+    refresh: bool = False,
+) -> RawGraphs:
+    with download_bar(dataset) as progress:
+        return read_raw(dataset, data_dir, smiles, label, target, refresh, progress)
 
 
 def _draw(outcome: Outcome, dataset: GraphDataset, out: Path) -> None:

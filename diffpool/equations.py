@@ -21,7 +21,16 @@ def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> T
 
 def pooled_graphs(graphs: Graphs, s: Tensor, clusters: Layout) -> DenseGraphs:
     """Equation 4: A' = SᵀAS, as Sᵀ(AS): the assignment is propagated one hop, then contracted."""
-    return DenseGraphs.of(clusters, graphs.contract(s, graphs.propagate(s), clusters, square=True))
+    adj = graphs.contract(s, graphs.propagate(s), clusters, square=True)
+    return DenseGraphs.of(clusters, adj, pooled_channels(graphs, s, clusters))
+
+
+def pooled_channels(graphs: Graphs, s: Tensor, clusters: Layout) -> tuple[Tensor, ...]:
+    """Equation 4 for edge features: E'_c = SᵀE_cS for each channel, local [K, W] each (the paper's footnote)."""
+    return tuple(
+        graphs.contract(s, graphs.propagate_channel(c, s), clusters, square=True)
+        for c in range(len(graphs.channels))
+    )
 
 
 # Equation 5, Z = GNN_embed(A, X), is `nn.Encoder.forward`.

@@ -5,6 +5,8 @@
     graphs.readout(h, how)              sum, mean or max over each graph's nodes
     graphs.degree, graphs.squared_norm  A1 of each node, ‖A‖²_F of each graph
 
+Edges with features have a matrix E_c beside A for each channel, and `graphs.propagate_channel(c, h)` is E_c H.
+
 Convolutions, poolers and losses are written once, against these. How a graph is stored is the business of the two
 types here: `SparseGraphs` (level 0: an edge list, never padded) and `DenseGraphs` (coarser levels: one small dense
 block for each graph).
@@ -13,7 +15,7 @@ block for each graph).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -52,6 +54,13 @@ class _Graphs:
         return total / count.view(-1, *(1 for _ in h.shape[1:]))
 
 
+class Channel(NamedTuple):
+    """One feature of every edge: the values in the order of A's entries, and in that of Aᵀ's."""
+
+    values: Tensor  # [E]
+    values_t: Tensor  # [E]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseGraphs(_Graphs):
     """B graphs as one edge list: memory linear in nodes and edges, no graph padded, cut or dropped.
@@ -65,6 +74,7 @@ class SparseGraphs(_Graphs):
     degree: Tensor  # [N]: A1
     inverse_degree: Tensor  # [N]: 1/degree, 0 for a node without edges
     squared_norm: Tensor  # [B]: ‖A‖²_F
+    channels: tuple[Channel, ...] = ()  # edge features, one matrix with the entries of A each
 
     @classmethod
     def from_edges(
@@ -83,30 +93,67 @@ class SparseGraphs(_Graphs):
         sizes = np.asarray(sizes, dtype=np.int64)
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         weights = None if weight is None else np.asarray(weight, np.float64)
-        _check_edges(sizes, source, target, weights)
+        check_edges(sizes, source, target, weights)
         num_nodes = int(sizes.sum())
         key, place = np.unique(target * num_nodes + source, return_inverse=True)
         row, column = np.divmod(key, max(num_nodes, 1))  # sorted by row: sums are deterministic
         values = None if weights is None else np.bincount(place, weights, minlength=len(key))
-        key_t = column * num_nodes + row
-        order = np.argsort(key_t, kind="stable")
-        values_t = None if values is None else values[order]
-        symmetric = np.array_equal(key_t[order], key)
-        if values is not None and values_t is not None:
-            symmetric = symmetric and np.array_equal(values, values_t)
-        adj = _csr(row, column, values, num_nodes, dtype)
-        adj_t = adj if symmetric else _csr(column[order], row[order], values_t, num_nodes, dtype)
-        ones = np.ones(len(key)) if values is None else values
-        graph_of_node = np.repeat(np.arange(len(sizes)), sizes)
-        norms = np.bincount(graph_of_node[row], ones**2, minlength=len(sizes))
-        degree = torch.from_numpy(np.bincount(row, ones, minlength=num_nodes)).to(dtype)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_nodes))])
+        return cls.from_csr(sizes, indptr, column, values, dtype=dtype)
+
+    @classmethod
+    def from_csr(
+        cls,
+        sizes: np.ndarray,
+        indptr: np.ndarray,
+        source: np.ndarray,
+        weights: np.ndarray | None = None,
+        features: np.ndarray | None = None,
+        symmetric: bool | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> SparseGraphs:
+        """Graphs whose edges to node i come from `source[indptr[i] : indptr[i + 1]]`, in ascending order.
+
+        `features` has a row for each edge: [E, C]. `symmetric`: every edge is known to have its reverse, or not; None:
+        find out. What was read is trusted: nothing is checked here.
+        """
+        num_nodes = len(indptr) - 1
+        order: np.ndarray | None = (
+            None  # of Aᵀ's entries among A's; None if there is nothing to reorder
+        )
+        adj_t = None
+        if weights is not None or features is not None or symmetric is not True:
+            indptr_t, source_t, order = _transpose(indptr, source)
+            same = np.array_equal(indptr, indptr_t) and np.array_equal(source, source_t)
+            if weights is not None:
+                same = same and np.array_equal(weights, weights[order])
+            if not same:
+                values_t = None if weights is None else weights[order]
+                adj_t = _csr(indptr_t, source_t, values_t, dtype)
+        adj = _csr(indptr, source, weights, dtype)
+        degree: np.ndarray = np.diff(indptr).astype(np.float64)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        norms = np.diff(indptr[ends]).astype(np.float64)
+        if weights is not None:
+            row = np.repeat(np.arange(num_nodes), np.diff(indptr))
+            degree = np.bincount(row, weights, minlength=num_nodes)
+            sums = np.concatenate([[0.0], np.cumsum(weights**2)])
+            norms = np.diff(sums[indptr[ends]])
+        channels = []
+        for c in range(0 if features is None else features.shape[1]):
+            assert features is not None
+            assert order is not None
+            values = torch.from_numpy(np.ascontiguousarray(features[:, c])).to(dtype)
+            channels.append(Channel(values, values[torch.from_numpy(order)]))
+        degrees = torch.from_numpy(degree).to(dtype)
         return cls(
             layout=Layout.of(sizes),
             adj=adj,
-            adj_t=adj_t,
-            degree=degree,
-            inverse_degree=_inverse(degree),
+            adj_t=adj if adj_t is None else adj_t,
+            degree=degrees,
+            inverse_degree=_inverse(degrees),
             squared_norm=torch.from_numpy(norms).to(dtype),
+            channels=tuple(channels),
         )
 
     @property
@@ -118,25 +165,67 @@ class SparseGraphs(_Graphs):
         """A H: [N, D] → [N, D]."""
         return spmm(self.adj, self.adj_t, h)
 
-    def select(self, graphs: np.ndarray | Tensor | list[int]) -> tuple[SparseGraphs, Tensor]:
-        """The batch of these graphs in this order, and the numbers of its nodes in this one: [N']."""
+    def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
+        """E_c H: [N, D] → [N, D]."""
+        values, values_t = self.channels[channel]
+        a, t = self.adj, self.adj_t
+        return spmm(Csr(a.indptr, a.indices, values), Csr(t.indptr, t.indices, values_t), h)
+
+    def with_empty_graph(self) -> SparseGraphs:
+        """These graphs and one more, of a single node without edges."""
+        degree = self.degree
+
+        def grown(t: Tensor) -> Tensor:
+            return torch.cat([t, t.new_zeros(1)])
+
+        def with_row(m: Csr) -> Csr:
+            return Csr(torch.cat([m.indptr, m.indptr[-1:]]), m.indices, m.values)
+
+        adj = with_row(self.adj)
+        return replace(
+            self,
+            layout=Layout.of(
+                grown(self.layout.sizes).index_fill(0, torch.tensor([len(self)]), 1), degree.device
+            ),
+            adj=adj,
+            adj_t=adj if self.adj_t is self.adj else with_row(self.adj_t),
+            degree=grown(degree),
+            inverse_degree=grown(self.inverse_degree),
+            squared_norm=grown(self.squared_norm),
+        )
+
+    def select(
+        self, graphs: np.ndarray | Tensor | list[int], layout: Layout | None = None
+    ) -> tuple[SparseGraphs, Tensor]:
+        """The batch of these graphs in this order, and the numbers of its nodes in this one: [N'].
+
+        `layout` may give a graph other sizes than its own, if the graph is the last one and has a single node: it is
+        then that node again and again.
+        """
         device = self.degree.device
         chosen = torch.as_tensor(graphs, dtype=torch.int64)
-        sizes = self.layout.sizes[chosen]
-        starts = (self.layout.sizes.cumsum(0) - self.layout.sizes)[chosen]
-        layout = Layout.of(sizes, device)
+        ends = self.layout.sizes.cumsum(0)
+        if layout is None:
+            layout = Layout.of(self.layout.sizes[chosen], device)
+        sizes, starts = layout.sizes, (ends - self.layout.sizes)[chosen]
         shift = (starts - (sizes.cumsum(0) - sizes)).to(device)[
             layout.graph_of_row
         ]  # [N']: old − new
         nodes = torch.arange(layout.total, device=device) + shift
-        adj = _select_rows(self.adj, nodes, shift)
+        if layout.padding is not None:
+            nodes = nodes.clamp(max=self.num_nodes - 1)
+        adj, edges = _select_rows(self.adj, nodes, shift)
+        adj_t, edges_t = adj, edges
+        if self.adj_t is not self.adj:
+            adj_t, edges_t = _select_rows(self.adj_t, nodes, shift)
         return SparseGraphs(
             layout=layout,
             adj=adj,
-            adj_t=adj if self.adj_t is self.adj else _select_rows(self.adj_t, nodes, shift),
+            adj_t=adj_t,
             degree=self.degree[nodes],
             inverse_degree=self.inverse_degree[nodes],
             squared_norm=self.squared_norm[chosen.to(device)],
+            channels=tuple(Channel(v[edges], t[edges_t]) for v, t in self.channels),
         ), nodes
 
     def to(
@@ -152,6 +241,9 @@ class SparseGraphs(_Graphs):
             degree=self.degree.to(device, dtype),
             inverse_degree=self.inverse_degree.to(device, dtype),
             squared_norm=self.squared_norm.to(device, dtype),
+            channels=tuple(
+                Channel(v.to(device, dtype), t.to(device, dtype)) for v, t in self.channels
+            ),
         )
 
     def __repr__(self) -> str:
@@ -166,12 +258,13 @@ class DenseGraphs(_Graphs):
     adj: Tensor  # local [K, W]
     degree: Tensor  # [K]: A1
     inverse_degree: Tensor  # [K]: 1/degree, 0 where the degree is 0
+    channels: tuple[Tensor, ...] = ()  # edge features: local [K, W] each
 
     @classmethod
-    def of(cls, layout: Layout, adj: Tensor) -> DenseGraphs:
+    def of(cls, layout: Layout, adj: Tensor, channels: tuple[Tensor, ...] = ()) -> DenseGraphs:
         """Graphs with these blocks: local [K, W]."""
         degree = adj.sum(-1)
-        return cls(layout, adj, degree, _inverse(degree))
+        return cls(layout, adj, degree, _inverse(degree), channels)
 
     @property
     def squared_norm(self) -> Tensor:
@@ -186,6 +279,10 @@ class DenseGraphs(_Graphs):
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [K, D] → [K, D]."""
         return nn(self.adj, h, self.layout, self.layout)
+
+    def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
+        """E_c H: [K, D] → [K, D]."""
+        return nn(self.channels[channel], h, self.layout, self.layout)
 
     def block(self, graph: int) -> Tensor:
         """The adjacency matrix of one graph: [k_g, k_g]."""
@@ -210,9 +307,10 @@ def _inverse(degree: Tensor) -> Tensor:
     return torch.where(positive, 1 / torch.where(positive, degree, 1), 0)
 
 
-def _check_edges(
+def check_edges(
     sizes: np.ndarray, source: np.ndarray, target: np.ndarray, weights: np.ndarray | None
 ) -> None:
+    """Raise a DataError unless these are edges inside graphs of these sizes, with weights of at least 0."""
     if len(source) != len(target):
         raise DataError(
             f"expected as many sources as targets, got {len(source)} and {len(target)}: "
@@ -247,22 +345,26 @@ def _check_edges(
 
 
 def _csr(
-    row: np.ndarray,
-    column: np.ndarray,
-    values: np.ndarray | None,
-    num_nodes: int,
-    dtype: torch.dtype,
+    indptr: np.ndarray, source: np.ndarray, values: np.ndarray | None, dtype: torch.dtype
 ) -> Csr:
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_nodes))])
     return Csr(
-        indptr=torch.from_numpy(indptr.astype(np.int64)),
-        indices=torch.from_numpy(np.ascontiguousarray(column)),
+        indptr=torch.from_numpy(np.ascontiguousarray(indptr, np.int64)),
+        indices=torch.from_numpy(np.ascontiguousarray(source, np.int64)),
         values=None if values is None else torch.from_numpy(values).to(dtype),
     )
 
 
-def _select_rows(matrix: Csr, nodes: Tensor, shift: Tensor) -> Csr:
-    """The rows `nodes`, with `shift` (old number − new number, by row) taken off the columns."""
+def _transpose(indptr: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Aᵀ by rows, and the place of each of its entries among those of A."""
+    from scipy.sparse import csr_array
+
+    n = len(indptr) - 1
+    t = csr_array((np.arange(len(source)), source, indptr), shape=(n, n)).tocsc()
+    return t.indptr.astype(np.int64), t.indices.astype(np.int64), t.data
+
+
+def _select_rows(matrix: Csr, nodes: Tensor, shift: Tensor) -> tuple[Csr, Tensor]:
+    """The rows `nodes`, with `shift` (old number − new number, by row) taken off the columns; the entries chosen."""
     first = matrix.indptr[nodes]
     count = matrix.indptr[nodes + 1] - first  # [N']
     end = count.cumsum(0)
@@ -272,7 +374,7 @@ def _select_rows(matrix: Csr, nodes: Tensor, shift: Tensor) -> Csr:
         indptr=torch.cat([end.new_zeros(1), end]),
         indices=matrix.indices[edges] - shift[row],
         values=None if matrix.values is None else matrix.values[edges],
-    )
+    ), edges
 
 
 def _move(matrix: Csr, device: torch.device | str, dtype: torch.dtype | None) -> Csr:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 kernels: ModuleType | None
 try:
-    from diffpool import _native as kernels  # type: ignore[attr-defined, no-redef]
+    from diffpool import _native as kernels  # type: ignore[no-redef]
 except ImportError:
     kernels = None
 if os.environ.get("DIFFPOOL_NATIVE") == "0":

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,17 @@ from torch import Tensor
 
 from diffpool import native
 from diffpool.native import suits
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Padding:
+    """Models side by side have as many rows each: the last graph of each fills up (`data.CohortBatches`)."""
+
+    models: int
+    real: (
+        np.ndarray
+    )  # [B] bool, on the host: False for graphs that are there for their number alone
+    rows: Tensor  # [N] bool, on the device: the same for the rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,12 +51,17 @@ class Layout:
     slot_of_row: (
         Tensor  # [N] int64, on the device: the row when every graph is padded to the largest
     )
+    padding: Padding | None = None  # None: every graph is real
 
     @classmethod
     def of(
-        cls, sizes: Sequence[int] | np.ndarray | Tensor, device: torch.device | str = "cpu"
+        cls,
+        sizes: Sequence[int] | np.ndarray | Tensor,
+        device: torch.device | str = "cpu",
+        models: int = 1,
+        real: np.ndarray | None = None,
     ) -> Layout:
-        """The layout of graphs with these sizes."""
+        """The layout of graphs with these sizes; `real` [B] says which graphs of `models` models are not padding."""
         counts = np.asarray(sizes, dtype=np.int64)
         total = int(counts.sum())
         graph_of_row = np.repeat(np.arange(len(counts)), counts)
@@ -53,10 +69,13 @@ class Layout:
         place_of_row = np.arange(total) - starts[graph_of_row]
         largest = int(counts.max(initial=0))
         slot_of_row = graph_of_row * largest + place_of_row
-        of_row = np.stack([graph_of_row, place_of_row, slot_of_row])  # one transfer, not three
-        return cls(
-            torch.from_numpy(counts.copy()), total, largest, *torch.from_numpy(of_row).to(device)
-        )
+        of_row = np.stack([graph_of_row, place_of_row, slot_of_row])
+        padding = None
+        if real is not None:
+            padding = Padding(models, real, torch.from_numpy(real[graph_of_row]).to(device))
+        places = torch.from_numpy(of_row).to(device)  # one transfer, not three
+        host = torch.from_numpy(counts.copy())
+        return cls(host, total, largest, places[0], places[1], places[2], padding)
 
     def __len__(self) -> int:
         return self.sizes.shape[0]
@@ -66,9 +85,20 @@ class Layout:
         """Whether all graphs have the same size, so that [N, D] can be seen as [B, N/B, D]."""
         return self.total == len(self) * self.largest
 
+    @property
+    def real(self) -> Tensor | None:
+        """[N] bool, on the device: which rows belong to real graphs; None if all do."""
+        return None if self.padding is None else self.padding.rows
+
     def to(self, device: torch.device | str) -> Layout:
-        of_row = (self.graph_of_row, self.place_of_row, self.slot_of_row)
-        return Layout(self.sizes, self.total, self.largest, *(t.to(device) for t in of_row))
+        padding = self.padding
+        return replace(
+            self,
+            graph_of_row=self.graph_of_row.to(device),
+            place_of_row=self.place_of_row.to(device),
+            slot_of_row=self.slot_of_row.to(device),
+            padding=None if padding is None else replace(padding, rows=padding.rows.to(device)),
+        )
 
     def __repr__(self) -> str:
         return f"Layout({len(self)} graphs, {self.total} rows, largest {self.largest})"

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from diffpool.cli import train_with_progress
+from diffpool.console import epochs_bar
 from diffpool.data import embedded
-from diffpool.experiments import settings_for
+from diffpool.experiments import settings_for, train_once
 from diffpool.viz import draw_clusters
 
 
@@ -23,7 +23,8 @@ def main() -> None:
     accuracy = {}
     for name in ("diffpool", "graphsage"):
         method = settings_for(name, "embedded", epochs=chosen.epochs)
-        outcome = train_with_progress(method, dataset, chosen.out / name)
+        with epochs_bar(method) as watch:
+            outcome = train_once(method, dataset, chosen.out / name, watch)
         accuracy[name] = 100 * outcome.test.accuracy
         if name == "diffpool":
             batch = dataset.batch(outcome.fold.test[:1])

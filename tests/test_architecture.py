@@ -25,30 +25,34 @@ MAY_IMPORT: dict[str, set[str]] = {
     "equations": {"graphs", "segment"},
     # 1: models and data do not know each other
     "nn": {"equations", "errors", "graphs", "native", "segment"},
-    "data": {"errors", "graphs"},
+    "data": {"errors", "graphs", "native", "segment"},
     # 2
-    "training": {"data", "errors", "nn"},
+    "training": {"data", "errors", "graphs", "nn"},
     # 3
     "experiments": {"data", "errors", "nn", "training"},
     # 4
     "viz": {"data", "graphs", "nn"},
     # 5
-    "cli": {"data", "errors", "experiments", "training", "version", "viz"},
+    "console": {"data", "experiments", "training"},
+    "cli": {"console", "data", "errors", "experiments", "training", "version", "viz"},
+    "estimator": {"data", "errors", "experiments", "training"},
     # the public names
-    "__init__": {"data", "errors", "graphs", "nn", "training", "version"},
+    "__init__": {"data", "errors", "estimator", "graphs", "nn", "training", "version"},
 }
 
 # Where a package from elsewhere may be imported; "" is everywhere.
 HOMES: dict[str, tuple[str, ...]] = {
     "torch": ("",),
     "numpy": ("",),
-    "safetensors": ("training",),
-    "sklearn": ("data.splits", "kernels"),
+    "scipy": ("data", "graphs"),
+    "safetensors": ("data.cache", "training"),
+    "sklearn": ("data.splits", "kernels", "estimator"),
     "matplotlib": ("viz",),
-    "networkx": ("viz",),
-    "torch_geometric": ("data",),
+    "networkx": ("data.own", "viz"),
+    "rdkit": ("data.molecules",),
+    "torch_geometric": ("data.own",),
     "typer": ("cli",),
-    "rich": ("cli",),
+    "rich": ("console",),
 }
 
 

@@ -17,10 +17,10 @@ SMALL = ["--epochs", "2", "--device", "cpu"]
 @pytest.fixture
 def small_embedded(monkeypatch):
     """The generated data set with few graphs."""
-    import diffpool.data.load as load
+    import diffpool.cli
     from diffpool.data.embedded import embedded
 
-    monkeypatch.setattr(load, "embedded", lambda seed: embedded(60, seed=seed))
+    monkeypatch.setattr(diffpool.cli, "embedded", lambda seed: embedded(60, seed=seed))
 
 
 def run(*words):
@@ -45,10 +45,10 @@ def test_training_writes_a_model_directory_and_prints_the_test_accuracy(tmp_path
     ]
     assert [row["epoch"] for row in rows] == [1, 2]
     assert (tmp_path / "m" / "clusters.png").read_bytes().startswith(b"\x89PNG")
-    model, card = load_model(tmp_path / "m")
-    assert card.method == "diffpool"
-    assert card.dataset == "embedded"
-    assert len(model.poolers) == 1
+    trained = load_model(tmp_path / "m")
+    assert trained.card.method == "diffpool"
+    assert trained.card.dataset == "embedded"
+    assert len(trained.model.poolers) == 1
 
 
 @pytest.mark.usefixtures("small_embedded")

@@ -23,11 +23,24 @@ def test_the_demo_prints_both_accuracies_and_draws_the_clusters(tmp_path):
     assert (tmp_path / "demo" / "diffpool" / "clusters.png").exists()
 
 
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_a_pooler_of_ones_own_plugs_in():
-    spec = importlib.util.spec_from_file_location("own_pooler", ROOT / "examples" / "own_pooler.py")
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    assert 0 < example.main(num_graphs=40, epochs=1) < 10
+    assert 0 < example("own_pooler").main(num_graphs=40, epochs=1) < 10
+
+
+def test_networkx_graphs_with_and_without_communities_are_told_apart():
+    assert example("networkx_graphs").main() >= 0.8
+
+
+def test_molecules_are_classified_by_their_smiles():
+    pytest.importorskip("rdkit")
+    assert example("molecules").main() >= 0.8
 
 
 def test_the_large_graph_benchmark_has_the_right_answer():

@@ -14,9 +14,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from samples import sample
 
+from diffpool.data import FeatureMap
 from diffpool.errors import ModelError
 from diffpool.nn import PAPER, RELEASED, Architecture, GraphClassifier, build, flat
-from diffpool.training import ModelCard, Training, load_model, save_model
+from diffpool.training import ModelCard, Training, save_model
+from diffpool.training.model_directory import read_model
 
 SMALL = replace(PAPER, hidden=4)
 ARCHITECTURES = {
@@ -36,8 +38,8 @@ def card(architecture: Architecture = SMALL, largest: int = 21) -> ModelCard:
         largest=largest,
         class_names=("apart", "together"),
         dataset="embedded",
-        features="three numbers",
         method="diffpool",
+        feature_map=FeatureMap(("raw-attributes",), node_attributes=3),
     )
 
 
@@ -60,7 +62,7 @@ def test_a_loaded_model_gives_the_same_logits_to_the_last_bit(name: str, tmp_pat
     before = card(ARCHITECTURES[name])
     model = model_of(before)
     save_model(tmp_path, model, before)
-    loaded, after = load_model(tmp_path)
+    loaded, after = read_model(tmp_path)
     assert after == before
     assert not loaded.training
     batch = sample((13, 1, 21, 0, 8), seed=1, density=0.3)
@@ -74,7 +76,7 @@ def test_a_loaded_model_gives_the_same_logits_to_the_last_bit(name: str, tmp_pat
 def test_a_model_saved_again_replaces_the_old_one(directory: Path) -> None:
     other = model_of(card())
     save_model(directory, other, card())
-    loaded, _ = load_model(str(directory))
+    loaded, _ = read_model(str(directory))
     assert all(
         torch.equal(value, loaded.state_dict()[key]) for key, value in other.state_dict().items()
     )
@@ -83,7 +85,7 @@ def test_a_model_saved_again_replaces_the_old_one(directory: Path) -> None:
 def test_the_directory_has_the_two_documented_files_and_no_pickle(directory: Path) -> None:
     assert sorted(path.name for path in directory.iterdir()) == ["config.json", "model.safetensors"]
     config = json.loads((directory / "config.json").read_text())
-    assert config["format"] == 1
+    assert config["format"] == 2
     assert config["architecture"]["hidden"] == 4
     weights = (directory / "model.safetensors").read_bytes()
     length = int.from_bytes(weights[:8], "little")
@@ -169,7 +171,7 @@ DAMAGE = {
     "the config of another model": (swap_config, "expected parameters that fit config.json"),
     "another width": (rewrite(architecture={"hidden": 5}), "parameters that fit config.json"),
     "another largest graph": (rewrite(largest=210), "parameters that fit config.json"),
-    "a newer format": (rewrite(format=2), "expected format 1, got 2: it was written by another"),
+    "a newer format": (rewrite(format=3), "expected format 2, got 3: it was written by another"),
     "no format": (rewrite(format=None), "config.json: expected the settings of a model"),
     "an entry missing": (rewrite(largest=None), "expected the settings of a model.*largest"),
     "an unknown setting": (rewrite(architecture={"depth": 3}), "settings of a model.*depth"),
@@ -197,7 +199,7 @@ def test_a_damaged_directory_is_an_error_that_says_what_is_wrong(
     harm, message = DAMAGE[damage]
     harm(directory)
     with pytest.raises(ModelError, match=message) as error:
-        load_model(directory)
+        read_model(directory)
     assert str(directory) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -205,7 +207,7 @@ def test_a_damaged_directory_is_an_error_that_says_what_is_wrong(
 def test_a_model_in_double_precision_stays_so(tmp_path: Path) -> None:
     model = model_of(card()).double()
     save_model(tmp_path, model, card())
-    loaded, _ = load_model(tmp_path)
+    loaded, _ = read_model(tmp_path)
     assert all(
         torch.equal(value, loaded.state_dict()[key]) for key, value in model.state_dict().items()
     )

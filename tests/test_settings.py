@@ -12,11 +12,11 @@ from diffpool.nn import Architecture, build
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"conv": "gat"}, "expected a convolution of sage, gcn, gin, sum, got 'gat'"),
-        ({"hidden": 0}, "expected hidden of at least 1, got 0"),
-        ({"layers_before": 0}, "expected layers_before of at least 1, got 0"),
-        ({"layers_after": 0}, "expected layers_after of at least 1, got 0"),
-        ({"poolings": -1}, "expected poolings of at least 0, got -1"),
+        ({"conv": "gat"}, "expected a convolution of sage, edge-sage, gcn, gin, sum, got 'gat'"),
+        ({"hidden": 0}, "expected hidden from 1 to 1048576, got 0"),
+        ({"layers_before": 0}, "expected layers_before from 1 to 1000, got 0"),
+        ({"layers_after": 0}, "expected layers_after from 1 to 1000, got 0"),
+        ({"poolings": -1}, "expected poolings from 0 to 100, got -1"),
         ({"ratio": 0.0}, "expected a ratio above 0 and at most 1, got 0.0"),
         ({"ratio": 1.5}, "expected a ratio above 0 and at most 1, got 1.5"),
         ({"readout": "median"}, "expected a readout of sum, mean, max, got 'median'"),

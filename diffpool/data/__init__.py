@@ -1,6 +1,24 @@
-from diffpool.data.dataset import GraphBatch, GraphDataset
+from diffpool.data.dataset import GraphBatch, GraphDataset, sparse_graphs
 from diffpool.data.embedded import embedded
-from diffpool.data.load import load_dataset
+from diffpool.data.features import FeatureMap
+from diffpool.data.load import load_dataset, read_raw
+from diffpool.data.own import as_raw, iter_graphs, read_graphs
+from diffpool.data.raw import Categories, RawGraphs
 from diffpool.data.splits import Fold, single_split
 
-__all__ = ["Fold", "GraphBatch", "GraphDataset", "embedded", "load_dataset", "single_split"]
+__all__ = [
+    "Categories",
+    "FeatureMap",
+    "Fold",
+    "GraphBatch",
+    "GraphDataset",
+    "RawGraphs",
+    "as_raw",
+    "embedded",
+    "iter_graphs",
+    "load_dataset",
+    "read_graphs",
+    "read_raw",
+    "single_split",
+    "sparse_graphs",
+]

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.data.features import FeatureMap, Features
+from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
 from diffpool.graphs import SparseGraphs
 
@@ -19,7 +21,7 @@ class GraphBatch:
 
     graphs: SparseGraphs
     x: Tensor  # [N, F]
-    y: Tensor  # [B] int64
+    y: Tensor  # [B] int64, or [B, T] for regression
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -30,15 +32,52 @@ class GraphBatch:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphDataset:
-    """Graphs with node features and class labels, kept as one ragged batch."""
+    """Graphs with node features and class labels (or targets for regression), kept as one ragged batch."""
 
     name: str
     graphs: SparseGraphs
     x: Tensor  # [N, F]
-    y: Tensor  # [B] int64, from 0
-    class_names: tuple[str, ...]
+    y: Tensor  # [B] int64, from 0; or [B, T] float for regression
+    class_names: tuple[str, ...]  # none for regression
     features: str  # what the columns of x are
+    feature_map: FeatureMap | None = None  # how x was made
     communities: Tensor | None = None  # [N] int64, where the data set was generated with known ones
+
+    @classmethod
+    def of(
+        cls,
+        raw: RawGraphs,
+        features: str | Sequence[str] = "auto",
+        edges: bool = False,
+        directed: bool = False,
+    ) -> GraphDataset:
+        """Raw graphs with a choice of features, and edge features if `edges`; see `FeatureMap.choose`.
+
+        The missing reverse of an edge is added, unless `directed`. With targets and no classes it is for regression.
+        """
+        raw = raw if directed else raw.undirected()
+        feature_map = FeatureMap.choose(raw, features, edges)
+        made = feature_map.apply(raw)
+        if raw.classes is not None:
+            y, names = (
+                torch.from_numpy(raw.classes.codes[:, 0].astype(np.int64)),
+                raw.classes.names[0],
+            )
+        elif raw.targets is not None:
+            y, names = torch.from_numpy(raw.targets).float(), ()
+        else:
+            raise DataError(
+                f"expected a class or a target for every graph of {raw.name}, got neither: add them to train"
+            )
+        return cls(
+            name=raw.name,
+            graphs=sparse_graphs(raw, made),
+            x=torch.from_numpy(made.x),
+            y=y,
+            class_names=names,
+            features=feature_map.describe(),
+            feature_map=feature_map,
+        )
 
     def __post_init__(self) -> None:
         if self.x.shape[0] != self.graphs.num_nodes:
@@ -54,8 +93,17 @@ class GraphDataset:
         return len(self.graphs)
 
     @property
+    def regression(self) -> bool:
+        return self.y.is_floating_point()
+
+    @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def num_outputs(self) -> int:
+        """Classes, or numbers to predict."""
+        return self.y.shape[1] if self.regression else self.num_classes
 
     @property
     def num_features(self) -> int:
@@ -86,7 +134,16 @@ class GraphDataset:
         )
 
     def __repr__(self) -> str:
+        what = f"{self.num_outputs} targets" if self.regression else f"{self.num_classes} classes"
         return (
-            f"GraphDataset({self.name}: {len(self)} graphs, {self.num_classes} classes, "
+            f"GraphDataset({self.name}: {len(self)} graphs, {what}, "
             f"{self.num_features} features ({self.features}))"
         )
+
+
+def sparse_graphs(raw: RawGraphs, features: Features) -> SparseGraphs:
+    """The batch of these graphs, with their edge features."""
+    symmetric = None if raw.directed else True
+    return SparseGraphs.from_csr(
+        raw.sizes, raw.indptr, raw.source, raw.edge_weights, features.edges, symmetric
+    )

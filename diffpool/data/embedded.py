@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from diffpool.data.dataset import GraphDataset
+from diffpool.data.features import FeatureMap
 from diffpool.errors import SettingError
 from diffpool.graphs import SparseGraphs
 
@@ -79,5 +80,6 @@ def embedded(
         y=torch.from_numpy(y.astype(np.int64)),
         class_names=("apart", "together"),
         features=f"community code ({code_size}), mark A, mark B",
+        feature_map=FeatureMap(("raw-attributes",), node_attributes=code_size + 2),
         communities=torch.from_numpy(community),
     )

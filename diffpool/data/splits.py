@@ -25,19 +25,28 @@ class Fold:
 def single_split(
     y: Tensor | np.ndarray, seed: int, validation: float = 0.1, test: float = 0.1
 ) -> Fold:
-    """One stratified split: every part has the classes in the same proportions."""
+    """One split, stratified: every part has the classes in the same proportions. Targets [B, T] are not stratified."""
     from sklearn.model_selection import train_test_split
 
     labels = np.asarray(y)
-    graphs = np.arange(len(labels))
+    groups = labels if labels.ndim == 1 else None
+    rest, held_out = np.arange(len(labels)), np.empty(0, np.int64)
     try:
-        rest, held_out = train_test_split(
-            graphs, test_size=test, stratify=labels, random_state=seed
-        )
+        if test > 0:
+            rest, held_out = train_test_split(
+                rest, test_size=test, stratify=groups, random_state=seed
+            )
         train, chosen = train_test_split(
-            rest, test_size=validation / (1 - test), stratify=labels[rest], random_state=seed
+            rest,
+            test_size=validation / (1 - test),
+            stratify=None if groups is None else groups[rest],
+            random_state=seed,
         )
     except ValueError as error:
+        if groups is None:
+            raise DataError(
+                f"expected enough graphs for training, validation and test, got {len(labels)}: add graphs"
+            ) from error
         counts = np.bincount(labels).tolist() if len(labels) else []
         raise DataError(
             f"expected enough graphs of every class for training, validation and test, got {counts} by class: "

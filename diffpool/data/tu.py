@@ -2,140 +2,129 @@
 
 from __future__ import annotations
 
-import lzma
-import zipfile
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from diffpool.data.dataset import GraphDataset
+from diffpool.data.archive import GET_AGAIN, PARTS, Files
+from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.table import Kind, line_of_row, read_table
 from diffpool.errors import DataError
-from diffpool.graphs import SparseGraphs
 
-MAX_DEGREE = 64  # larger degrees share the last column of the one-hot degrees
+COLUMNS = {"A": 2, "graph_indicator": 1, "graph_labels": 1}  # of the others, any number
 
 
-def read_tu(path: Path, name: str) -> GraphDataset:
-    """The data set in a zip file or a folder.
+def read_tu(path: Path, name: str) -> RawGraphs:
+    """The data set in a zip file or a folder, checked: a fault is a DataError with the file and the line.
 
-    Features are the attributes and one-hot labels of the nodes, or one-hot degrees where there are neither.
+    Lines of `NAME_A.txt` are source and target. A graph without nodes is one without a line in
+    `NAME_graph_indicator.txt` that has one in `NAME_graph_labels.txt` or `NAME_graph_attributes.txt`.
     """
-    read = _reader(path, name)
-    indicator, labels = (
-        _required(path, name, read, part, 1) for part in ("graph_indicator", "graph_labels")
-    )
-    edges = _required(path, name, read, "A", 2)
-    indicator, labels = indicator[:, 0] - 1, labels[:, 0]
-    if (np.diff(indicator) < 0).any() or indicator.min(initial=0) < 0:
-        raise DataError(
-            f"{name}_graph_indicator.txt: expected graph numbers from 1 in ascending order"
-        )
-    if indicator.max(initial=-1) >= len(labels):
-        raise DataError(
-            f"{name}_graph_labels.txt: expected a label for each of {indicator.max() + 1} graphs in "
-            f"{name}_graph_indicator.txt, got {len(labels)}"
-        )
-    sizes = np.bincount(indicator, minlength=len(labels))
-    source, target = edges[:, 0] - 1, edges[:, 1] - 1
-    graphs = SparseGraphs.from_edges(
-        sizes, np.concatenate([source, target]), np.concatenate([target, source])
-    )
-    classes, y = np.unique(labels, return_inverse=True)
-    x, features = _features(read, graphs, name)
-    return GraphDataset(
-        name=name,
-        graphs=graphs,
-        x=x,
-        y=torch.from_numpy(y.astype(np.int64)),
-        class_names=tuple(str(c) for c in classes),
-        features=features,
-    )
+    with Files(path, name) as files:
+        try:
+            return _read(files)
+        except MemoryError as error:
+            raise DataError(
+                f"{path}: expected a data set that fits into memory, got a larger one: use a larger machine"
+            ) from error
 
 
-Read = Callable[[str, type], np.ndarray | None]
-
-
-def _reader(path: Path, name: str) -> Read:
-    """A function that reads one part of the data set as a matrix, or gives None if an optional part is missing."""
+def _read(files: Files) -> RawGraphs:
+    graph_of_node = _table(files, "graph_indicator")[:, 0]
+    optional = [part for part in PARTS[2:] if part in files]
+    tables = {part: _table(files, part) for part in optional}
+    _check_indicator(files, graph_of_node, {part: len(table) for part, table in tables.items()})
+    sizes = np.bincount(graph_of_node - 1)
+    edges = _table(files, "A")
+    for part, table in tables.items():
+        if part.startswith("graph"):
+            _check_lines(files, part, len(table), len(sizes), "graph in", "graph_indicator")
+        elif part.startswith("node"):
+            _check_lines(files, part, len(table), len(graph_of_node), "line of", "graph_indicator")
+        else:
+            _check_lines(files, part, len(table), len(edges), "line of", "A")
+    tables = {part: table for part, table in tables.items() if len(table)}
+    edges -= 1
     try:
-        archive = zipfile.ZipFile(path) if path.is_file() else None
-    except zipfile.BadZipFile as error:
-        raise DataError(
-            f"{path}: expected a zip file, got something else or half of one"
-        ) from error
-
-    def text(part: str) -> bytes | None:
-        file = f"{name}_{part}.txt"
-        if archive is None:
-            place = next((p for p in (path / file, path / "raw" / file) if p.exists()), None)
-            return None if place is None else place.read_bytes()
-        found = [m for m in archive.namelist() if m.rsplit("/", 1)[-1] == file]
-        try:
-            return archive.read(found[0]) if found else None
-        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
-            raise DataError(
-                f"{path}: expected {file} in it, got a damaged one ({error})"
-            ) from error
-
-    def read(part: str, dtype: type) -> np.ndarray | None:
-        content = text(part)
-        if content is None:
-            return None
-        kind = "whole numbers" if dtype is np.int64 else "numbers"
-        lines = content.count(b"\n") + (not content.endswith(b"\n"))
-        try:
-            words = content.replace(b",", b" ").decode("ascii")
-            flat: np.ndarray = np.fromstring(words, dtype=dtype, sep=" ")
-        except ValueError as error:
-            raise DataError(
-                f"{name}_{part}.txt: expected {kind} only, got something else"
-            ) from error
-        if len(flat) == 0:
-            return flat.reshape(0, 1)
-        if len(flat) % lines:
-            raise DataError(f"{name}_{part}.txt: expected as many numbers in every line")
-        if not np.isfinite(flat).all():
-            raise DataError(f"{name}_{part}.txt: expected finite numbers, got NaN or infinity")
-        return flat.reshape(lines, -1)
-
-    return read
-
-
-def _required(path: Path, name: str, read: Read, part: str, columns: int) -> np.ndarray:
-    numbers = read(part, np.int64)
-    if numbers is None:
-        raise DataError(f"{path}: expected a file {name}_{part}.txt in it, got none")
-    if len(numbers) == 0:
-        return numbers.reshape(0, columns)
-    if numbers.shape[1] != columns:
-        raise DataError(
-            f"{name}_{part}.txt: expected {columns} in each line, got {numbers.shape[1]} numbers"
+        return RawGraphs.from_edges(
+            files.name,
+            sizes,
+            edges[:, 0],
+            edges[:, 1],
+            classes=_categories(tables.get("graph_labels")),
+            targets=tables.get("graph_attributes"),
+            node_labels=_categories(tables.get("node_labels")),
+            node_attributes=tables.get("node_attributes"),
+            edge_labels=_categories(tables.get("edge_labels")),
+            edge_attributes=tables.get("edge_attributes"),
         )
-    return numbers
+    except DataError as error:
+        raise _edge_fault(files, sizes, edges) from error
 
 
-def _features(read: Read, graphs: SparseGraphs, name: str) -> tuple[torch.Tensor, str]:
-    parts, names = [], []
-    attributes = read("node_attributes", np.float64)
-    if attributes is not None:
-        parts.append(attributes)
-        names.append(f"attributes ({attributes.shape[1]})")
-    labels = read("node_labels", np.int64)
-    if labels is not None:
-        values, place = np.unique(labels[:, 0], return_inverse=True)
-        parts.append(np.eye(len(values))[place])
-        names.append(f"one-hot labels ({len(values)})")
-    if not parts:
-        degree = graphs.degree.numpy().astype(np.int64).clip(max=MAX_DEGREE)
-        parts.append(np.eye(MAX_DEGREE + 1)[degree])
-        names.append(f"one-hot degree (up to {MAX_DEGREE})")
-    for part, what in zip(parts, names, strict=True):
-        if len(part) != graphs.num_nodes:
-            raise DataError(
-                f"{name}: expected {what} for each of {graphs.num_nodes} nodes in "
-                f"{name}_graph_indicator.txt, got {len(part)}"
-            )
-    return torch.from_numpy(np.concatenate(parts, 1)).float(), ", ".join(names)
+def _table(files: Files, part: str) -> np.ndarray:
+    kind: Kind = "float" if part.endswith("attributes") else "int"
+    with files.open(part) as read:
+        return read_table(read, files.file(part), kind, COLUMNS.get(part))
+
+
+def _categories(labels: np.ndarray | None) -> Categories | None:
+    return None if labels is None else Categories.of(labels)
+
+
+# --- checks ------------------------------------------------------------------------------------------------------
+
+
+def _fault(files: Files, part: str, row: int, message: str) -> DataError:
+    """An error with the file and the line of a row."""
+    return DataError(f"{files.file(part)}, line {line_of_row(files.text(part), row)}: {message}")
+
+
+def _check_indicator(files: Files, graph_of_node: np.ndarray, lines: dict[str, int]) -> None:
+    """Graph numbers ascend from 1; those that are left out are empty graphs if other files have a line for them."""
+    part = "graph_indicator"
+    if len(graph_of_node) == 0:
+        raise DataError(f"{files.file(part)}: expected a line for each node, got none: {GET_AGAIN}")
+    low = np.flatnonzero(graph_of_node < 1)
+    if len(low):
+        value = graph_of_node[low[0]]
+        message = f"expected graph numbers from 1, got {value}: count the graphs from 1"
+        raise _fault(files, part, low[0], message)
+    step = np.diff(graph_of_node, prepend=0)
+    back = np.flatnonzero(step < 0)
+    if len(back):
+        before, value = graph_of_node[back[0] - 1], graph_of_node[back[0]]
+        message = f"expected graph numbers in ascending order, got {value} after {before}: sort the nodes by graph"
+        raise _fault(files, part, back[0], message)
+    gap = np.flatnonzero(step > 1)
+    of_graphs = [count for part, count in lines.items() if part.startswith("graph")]
+    if len(gap) and all(count < graph_of_node[-1] for count in of_graphs):
+        missing = graph_of_node[gap[0]] - step[gap[0]] + 1
+        message = (
+            f"expected graph {missing}, got {missing + step[gap[0]] - 1}: number the graphs without gaps, or give "
+            f"those without nodes a line in {files.file('graph_labels')}, too"
+        )
+        raise _fault(files, part, gap[0], message)
+
+
+def _check_lines(files: Files, part: str, lines: int, expected: int, each: str, of: str) -> None:
+    if lines != expected:
+        message = f"expected {expected} lines, one for each {each} {files.file(of)}, got {lines}: {GET_AGAIN}"
+        raise _fault(files, part, min(lines, expected), message)
+
+
+def _edge_fault(files: Files, sizes: np.ndarray, edges: np.ndarray) -> DataError:
+    """What is wrong with edges between nodes counted from 0, in the numbers of the file."""
+    nodes = int(sizes.sum())
+    outside = np.argwhere((edges < 0) | (edges >= nodes))
+    if len(outside):
+        row, end = outside[0]
+        value = (edges[row] + 1)[end]
+        do = "count the nodes from 1" if value == 0 else GET_AGAIN
+        message = f"expected node numbers from 1 to {nodes}, as many as lines in {files.file('graph_indicator')}, "
+        return _fault(files, "A", row, f"{message}got {value}: {do}")
+    graph = np.repeat(np.arange(len(sizes)), sizes)[edges]
+    row = np.flatnonzero(graph[:, 0] != graph[:, 1])[0]
+    (a, b), (g, h) = edges[row] + 1, graph[row] + 1
+    message = f"expected two nodes of one graph, got node {a} of graph {g} and node {b} of graph {h}: {GET_AGAIN}"
+    return _fault(files, "A", row, message)

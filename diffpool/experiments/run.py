@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
 from diffpool.data import Fold, GraphDataset, single_split
 from diffpool.experiments.methods import Method
-from diffpool.nn import GraphClassifier, build
-from diffpool.training import Epoch, ModelCard, Scores, evaluate, save_model, train
+from diffpool.nn import GraphClassifier
+from diffpool.training import (
+    Epoch,
+    ModelCard,
+    Scores,
+    TrainedModel,
+    evaluate,
+    fit_inputs,
+    save_model,
+    train,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +32,7 @@ class Outcome:
     model: GraphClassifier
     card: ModelCard
     fold: Fold
-    test: Scores
+    test: Scores  # for regression in units of the training targets' sd
     epochs: tuple[Epoch, ...]
     seconds: float
 
@@ -31,22 +40,40 @@ class Outcome:
     def best_epoch(self) -> Epoch:
         return [row for row in self.epochs if row.best][-1]
 
+    @property
+    def trained(self) -> TrainedModel:
+        return TrainedModel(self.model, self.card)
+
+
+def _ignore(row: Epoch) -> None:
+    pass
+
 
 def train_once(
     method: Method,
     dataset: GraphDataset,
     out: str | Path | None = None,
-    watch: Callable[[Epoch], None] = lambda row: None,
+    watch: Callable[[Epoch], None] = _ignore,
 ) -> Outcome:
-    """Split, build, train, test; with `out` also write a model directory there, metrics.jsonl as it goes."""
+    """`fit` on a split of 80 % for training, 10 % for validation and 10 % for the test."""
+    fold = single_split(dataset.y.cpu(), method.training.seed)
+    return fit(method, dataset, fold, out, watch)
+
+
+def fit(
+    method: Method,
+    dataset: GraphDataset,
+    fold: Fold,
+    out: str | Path | None = None,
+    watch: Callable[[Epoch], None] = _ignore,
+) -> Outcome:
+    """Build, train, test; with `out` also write a model directory there, metrics.jsonl as it goes."""
     start = time.perf_counter()
     config = method.training
-    fold = single_split(dataset.y.cpu(), config.seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(config.seed)
-        model = build(
-            method.architecture, dataset.num_features, dataset.num_classes, dataset.largest
-        ).to(dataset.x.device)
+    mean: tuple[float, ...] = ()
+    sd: tuple[float, ...] = ()
+    if dataset.regression:
+        dataset, mean, sd = _standardised(dataset, fold)
     card = ModelCard(
         architecture=method.architecture,
         training=config,
@@ -54,9 +81,15 @@ def train_once(
         largest=dataset.largest,
         class_names=dataset.class_names,
         dataset=dataset.name,
-        features=dataset.features,
         method=method.name,
+        feature_map=dataset.feature_map,
+        target_mean=mean,
+        target_sd=sd,
     )
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        model = card.build().to(dataset.x.device)
+    fit_inputs(model, dataset, fold.train)
     metrics = None
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
@@ -73,3 +106,14 @@ def train_once(
     if out is not None:
         save_model(out, model, card)
     return Outcome(model, card, fold, test, tuple(rows), time.perf_counter() - start)
+
+
+def _standardised(
+    dataset: GraphDataset, fold: Fold
+) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
+    """The data set with targets of mean 0 and sd 1 on the training graphs, and what that took."""
+    given = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
+    mean, sd = given.mean(0), given.std(0, correction=0)
+    sd = torch.where(sd > 1e-9, sd, 1.0)
+    y = ((dataset.y - mean) / sd).to(dataset.y.dtype)
+    return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

@@ -1,9 +1,9 @@
 from diffpool.nn.architecture import PAPER, PRESETS, RELEASED, Architecture, build, flat
 from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction, mlp
-from diffpool.nn.convolutions import Gcn, Gin, Sage, SumConv
+from diffpool.nn.convolutions import EdgeSage, Gcn, Gin, Sage, SumConv
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.linear import Linear
-from diffpool.nn.norm import BatchNorm, L2Norm, NodeIndexNorm
+from diffpool.nn.norm import BatchNorm, L2Norm, NodeIndexNorm, Standardise
 from diffpool.nn.poolers import Assignment, DiffPool, Pooled
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "BatchNorm",
     "Clusters",
     "DiffPool",
+    "EdgeSage",
     "Encoder",
     "Gcn",
     "Gin",
@@ -25,6 +26,7 @@ __all__ = [
     "Pooled",
     "Prediction",
     "Sage",
+    "Standardise",
     "SumConv",
     "build",
     "flat",

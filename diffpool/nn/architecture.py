@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -11,17 +12,20 @@ from torch import nn
 from diffpool.errors import SettingError
 from diffpool.graphs import How
 from diffpool.nn.classifier import Clusters, GraphClassifier, mlp, share
-from diffpool.nn.convolutions import Gcn, Gin, Sage, SumConv
+from diffpool.nn.convolutions import EdgeSage, Gcn, Gin, Sage, SumConv
 from diffpool.nn.encoder import Encoder
-from diffpool.nn.norm import STEPS
+from diffpool.nn.norm import STEPS, Standardise
 from diffpool.nn.poolers import DiffPool
 
 CONVOLUTIONS: dict[str, Callable[..., nn.Module]] = {
     "sage": Sage,
+    "edge-sage": EdgeSage,
     "gcn": Gcn,
     "gin": Gin,
     "sum": SumConv,
 }
+
+MOST = {"hidden": 2**20, "layers_before": 1000, "layers_after": 1000, "poolings": 100}
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,8 @@ class Architecture:
             )
         for name in ("hidden", "layers_before", "layers_after", "poolings"):
             value, least = getattr(self, name), 0 if name == "poolings" else 1
-            if type(value) is not int or value < least:
-                raise SettingError(f"expected {name} of at least {least}, got {value!r}")
+            if type(value) is not int or not least <= value <= MOST[name]:
+                raise SettingError(f"expected {name} from {least} to {MOST[name]}, got {value!r}")
         if not all(type(width) is int and width > 0 for width in self.head):
             raise SettingError(f"expected widths of at least 1 in head, got {self.head}")
         if isinstance(self.clusters, list):
@@ -140,11 +144,23 @@ def cluster_counts(architecture: Architecture, largest: int) -> tuple[Clusters, 
 
 
 def build(
-    architecture: Architecture, num_features: int, num_classes: int, largest: int, models: int = 1
+    architecture: Architecture,
+    num_features: int,
+    num_classes: int,
+    largest: int,
+    models: int = 1,
+    edge_features: int = 0,
 ) -> GraphClassifier:
     """The classifier of this architecture for graphs of up to `largest` nodes."""
     a = architecture
     conv = CONVOLUTIONS[a.conv]
+    if conv is EdgeSage:
+        if edge_features == 0:
+            raise SettingError(
+                "expected edge features for the convolution edge-sage, got none: "
+                "use sage, or data with edge labels or attributes"
+            )
+        conv = partial(EdgeSage, channels=edge_features)
     clusters = cluster_counts(a, largest)
     common: dict[str, Any] = {"order": a.order, "models": models}
     encoders, poolers = [], []
@@ -169,4 +185,5 @@ def build(
         width = encoder.num_outputs
     read = sum(e.num_outputs for e in encoders) if a.every_level else width
     head = mlp(read, a.head, num_classes, models)
-    return GraphClassifier(encoders, poolers, clusters, head, a.readout, a.every_level)
+    inputs = Standardise(num_features, models)
+    return GraphClassifier(encoders, poolers, clusters, head, a.readout, a.every_level, inputs)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -43,11 +44,21 @@ class Clusters:
 
     def layout(self, rows: Layout) -> Layout:
         """The layout of the coarser level."""
-        device = rows.graph_of_row.device
+        device, padding = rows.graph_of_row.device, rows.padding
         if self.ratio is None:
-            return Layout.of([self.most] * len(rows), device)
-        sizes = [min(share(self.ratio, n), self.most) for n in rows.sizes.tolist()]
-        return Layout.of(sizes, device)
+            sizes = np.full(len(rows), self.most)
+        else:
+            sizes = np.array([min(share(self.ratio, n), self.most) for n in rows.sizes.tolist()])
+        if padding is None:
+            return Layout.of(sizes, device)
+        if (
+            self.ratio is not None
+        ):  # the last graph of each model makes up for what the others have less
+            of_model = np.where(padding.real, sizes, 0).reshape(padding.models, -1)
+            used = of_model.sum(1)
+            of_model[:, -1] = used.max() + 1 - used
+            sizes = of_model.reshape(-1)
+        return Layout.of(sizes, device, padding.models, padding.real)
 
 
 def share(ratio: float, count: int) -> int:
@@ -65,6 +76,7 @@ class GraphClassifier(nn.Module):
         head: from the read-out graph embedding to the logits.
         readout: sum, mean or max over a level's nodes. The sum is the paper's last assignment, S = a column of ones.
         every_level: read out every level and concatenate (the released code) instead of the last one only.
+        inputs: what is done to the features first; called as `inputs(x)`.
     """
 
     def __init__(
@@ -75,8 +87,10 @@ class GraphClassifier(nn.Module):
         head: nn.Module,
         readout: How = "sum",
         every_level: bool = False,
+        inputs: nn.Module | None = None,
     ):
         super().__init__()
+        self.inputs = inputs
         self.encoders, self.poolers = nn.ModuleList(encoders), nn.ModuleList(poolers)
         self.clusters = tuple(clusters)
         self.head, self.how, self.every_level = head, readout, every_level
@@ -96,6 +110,8 @@ class GraphClassifier(nn.Module):
         levels, assignments, vectors = [level], [], []
         losses: dict[str, Tensor] = {}
         layouts = self.plan(graphs) if plan is None else plan
+        if self.inputs is not None:
+            x = self.inputs(x)
         for encoder, pooler, clusters in zip(self.encoders, self.poolers, layouts, strict=False):
             z = encoder(level, x)
             if self.every_level:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from diffpool.errors import DataError
 from diffpool.graphs import Graphs
 from diffpool.nn.linear import Linear, Scale
 
@@ -26,6 +27,30 @@ class Sage(nn.Module):
     def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
         mean = graphs.propagate(x) * graphs.inverse_degree[:, None]
         return self.linear(torch.cat([x, mean], -1), columns)
+
+
+class EdgeSage(nn.Module):
+    """GraphSAGE with edge features: [X, D⁻¹AX, D⁻¹E_1X, …, D⁻¹E_CX] W + b.
+
+    A channel of one-hot edge labels is a relation with weights of its own, as in R-GCN (Schlichtkrull et al., 2018); a
+    channel of an attribute weighs the neighbours by it. Because E_c is a matrix like A, it is pooled like A.
+    """
+
+    def __init__(self, num_inputs: int, num_outputs: int, channels: int, models: int = 1):
+        super().__init__()
+        self.channels = channels
+        self.linear = Linear((2 + channels) * num_inputs, num_outputs, models=models)
+
+    def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
+        if len(graphs.channels) != self.channels:
+            raise DataError(
+                f"expected {self.channels} edge features, got {len(graphs.channels)}: "
+                "give every edge the features that the model was made for"
+            )
+        sums = [graphs.propagate(x)]
+        sums += [graphs.propagate_channel(c, x) for c in range(self.channels)]
+        means = [h * graphs.inverse_degree[:, None] for h in sums]
+        return self.linear(torch.cat([x, *means], -1), columns)
 
 
 class Gcn(nn.Module):

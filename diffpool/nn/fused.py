@@ -58,7 +58,7 @@ def fitting_layers(
     graphs: Graphs, x: Tensor, convs: Sequence[nn.Module], steps: Sequence[nn.Module]
 ) -> int:
     """How many layers, from the first on, `sage_layers` can take over: of one model, not too large."""
-    if not (_readable(graphs, x) and x.shape[0] > 0):
+    if not (_readable(graphs, x) and x.shape[0] > 0 and graphs.layout.real is None):
         return 0
     count = 0
     for conv, after in zip(convs, steps, strict=True):

@@ -33,6 +33,9 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(models, width))
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        real = graphs.layout.real
+        if real is not None:
+            mask = (real[:, None] if mask is None else mask & real[:, None]).expand_as(x)
         if mask is not None or x.shape[1] < self.width or x.shape[0] <= self.models:
             return self._by_hand(x, mask)
         if self.models > 1:  # models side by side become columns side by side: one call serves all
@@ -107,12 +110,44 @@ class NodeIndexNorm(nn.Module):
         place = graphs.layout.place_of_row.unflatten(0, (self.models, x.shape[0] // self.models))
         first = torch.arange(self.models, device=x.device)[:, None] * largest
         place = (place + first).flatten()  # the i-th nodes of each model's graphs
-        moments = torch.stack([torch.ones_like(x[:, 0]), x.mean(-1), x.square().mean(-1)], -1)
+        real = graphs.layout.real
+        ones = torch.ones_like(x[:, 0]) if real is None else real.to(x.dtype)
+        moments = torch.stack([ones, ones * x.mean(-1), ones * x.square().mean(-1)], -1)
         sums = x.new_zeros(self.models * largest, 3).index_add(0, place, moments)
         count, mean, square = sums[place].unbind(-1)  # [N] each
-        mean, square = mean / count, square / count
+        mean, square = mean / count.clamp(min=1), square / count.clamp(min=1)
         var = (square - mean.square()).clamp(min=0)
         return (x - mean[:, None]) * (var + self.eps).rsqrt()[:, None]
+
+
+class Standardise(nn.Module):
+    """(X − mean) / sd of the input features, for each of M models; the identity until it is fitted.
+
+    It is part of the model, because what it subtracts comes from the training graphs alone.
+    """
+
+    def __init__(self, width: int, models: int = 1):
+        super().__init__()
+        self.mean: Tensor
+        self.inverse_sd: Tensor
+        self.register_buffer("mean", torch.zeros(models, width))
+        self.register_buffer("inverse_sd", torch.ones(models, width))
+
+    @torch.no_grad()
+    def fit(self, x: Tensor, columns: Tensor, model: int = 0) -> None:
+        """Take mean and sd of the `columns` [F] (bool) from the rows of x [N, F]; a constant one is only shifted."""
+        if x.shape[0] == 0 or not bool(columns.any()):
+            return
+        chosen = x[:, columns].double()
+        sd = chosen.std(0, correction=0)
+        self.mean[model, columns] = chosen.mean(0).to(self.mean.dtype)
+        self.inverse_sd[model, columns] = torch.where(sd > 1e-9, 1 / sd, 1.0).to(self.mean.dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(self.mean) == 1:
+            return (x - self.mean) * self.inverse_sd
+        x = x.unflatten(0, (len(self.mean), -1))  # [M, N/M, F]
+        return ((x - self.mean[:, None]) * self.inverse_sd[:, None]).flatten(0, 1)
 
 
 STEPS = ("l2", "relu", "batch", "node-index")

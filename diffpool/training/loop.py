@@ -15,7 +15,7 @@ from torch import Tensor
 
 from diffpool.data import Fold, GraphBatch, GraphDataset
 from diffpool.errors import TrainingError
-from diffpool.nn import GraphClassifier, Prediction
+from diffpool.nn import GraphClassifier, Prediction, Standardise
 from diffpool.training.config import Training
 from diffpool.training.optimiser import Optimiser
 
@@ -26,10 +26,10 @@ class Epoch:
 
     epoch: int
     train_loss: float  # with the auxiliary losses
-    train_class_loss: float
-    train_accuracy: float
-    validation_loss: float  # classification only: what early stopping watches
-    validation_accuracy: float
+    train_class_loss: float  # without them
+    train_accuracy: float | None  # None for regression, here and below
+    validation_loss: float  # without the auxiliary losses: what early stopping watches
+    validation_accuracy: float | None
     best: bool  # the lowest validation loss so far
     seconds: float
 
@@ -79,13 +79,20 @@ def train(
 
 
 def total_loss(prediction: Prediction, y: Tensor, weights: dict[str, float]) -> Tensor:
-    """The classification loss plus the weighted auxiliary losses of every graph: [B]."""
-    loss = F.cross_entropy(prediction.logits, y, reduction="none")
+    """The loss of the task plus the weighted auxiliary losses of every graph: [B]."""
+    loss = task_loss(prediction.logits, y)
     for name, auxiliary in prediction.losses.items():
         weight = weights.get(name, 1.0)
         if weight:
             loss = loss + weight * auxiliary
     return loss
+
+
+def task_loss(outputs: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy for classes [B], the mean squared error for targets [B, T]: [B]."""
+    if y.is_floating_point():
+        return (outputs - y).square().mean(-1)
+    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def train_step(
@@ -105,24 +112,28 @@ def _train_epoch(
     fold: Fold,
     config: Training,
     shuffle: np.random.Generator,
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float | None]:
     model.train()
     sums = dataset.x.new_zeros(3, dtype=torch.float64)  # on the device: read once an epoch
     for batch in dataset.batches(fold.train, config.batch_size, shuffle):
         prediction, loss = train_step(model, optimiser, batch, config)
-        logits = prediction.logits.detach()
-        class_loss = F.cross_entropy(logits, batch.y, reduction="sum")
-        sums += torch.stack([loss.sum(), class_loss, (logits.argmax(-1) == batch.y).sum()])
+        sums += torch.cat([loss.sum()[None], _sums(prediction.logits.detach(), batch.y)])
     total, class_total, correct = (sums / max(len(fold.train), 1)).tolist()
-    return total, class_total, correct
+    return total, class_total, None if dataset.regression else correct
+
+
+def _sums(outputs: Tensor, y: Tensor) -> Tensor:
+    """The loss of the task, and the number of right answers (0 for regression), over a batch: [2]."""
+    right = outputs.new_zeros(()) if y.is_floating_point() else (outputs.argmax(-1) == y).sum()
+    return torch.stack([task_loss(outputs, y).sum(), right])
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Mean classification loss and accuracy (0 to 1) of some graphs."""
+    """Mean loss and accuracy (0 to 1; None for regression) of some graphs."""
 
     loss: float
-    accuracy: float
+    accuracy: float | None
 
 
 @torch.no_grad()
@@ -133,8 +144,20 @@ def evaluate(
     model.eval()
     sums = dataset.x.new_zeros(2, dtype=torch.float64)
     for batch in dataset.batches(graphs, batch_size):
-        logits = model(batch.graphs, batch.x).logits
-        loss = F.cross_entropy(logits, batch.y, reduction="sum")
-        sums += torch.stack([loss, (logits.argmax(-1) == batch.y).sum()])
-    loss_sum, correct = (sums / max(len(graphs), 1)).tolist()
-    return Scores(loss_sum, correct)
+        sums += _sums(model(batch.graphs, batch.x).logits, batch.y)
+    loss, correct = (sums / max(len(graphs), 1)).tolist()
+    return Scores(loss, None if dataset.regression else correct)
+
+
+def fit_inputs(
+    model: GraphClassifier, dataset: GraphDataset, graphs: np.ndarray, number: int = 0
+) -> None:
+    """Let the model standardise the columns that ask for it by the nodes of these graphs, its training part.
+
+    `number`: of the model, among several side by side.
+    """
+    if dataset.feature_map is None or not isinstance(model.inputs, Standardise):
+        return
+    _, nodes = dataset.graphs.select(graphs)
+    columns = torch.from_numpy(dataset.feature_map.standardised).to(nodes.device)
+    model.inputs.fit(dataset.x[nodes], columns, number)

@@ -11,11 +11,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from diffpool.data import FeatureMap
 from diffpool.errors import ModelError, SettingError
 from diffpool.nn import Architecture, GraphClassifier, build
 from diffpool.training.config import Training
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,34 @@ class ModelCard:
     training: Training
     num_features: int
     largest: int  # nodes of the largest graph, which fixes the largest number of clusters
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # none for regression
     dataset: str
-    features: str
     method: str
+    feature_map: FeatureMap | None  # None: features that were made by hand
+    target_mean: tuple[float, ...] = ()  # of the training graphs, for regression
+    target_sd: tuple[float, ...] = ()
+
+    @property
+    def regression(self) -> bool:
+        return not self.class_names
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.target_mean) if self.regression else len(self.class_names)
+
+    @property
+    def num_edge_features(self) -> int:
+        return 0 if self.feature_map is None else self.feature_map.num_edge_features
+
+    def build(self) -> GraphClassifier:
+        """The model with new parameters."""
+        return build(
+            self.architecture,
+            self.num_features,
+            self.num_outputs,
+            self.largest,
+            edge_features=self.num_edge_features,
+        )
 
 
 def save_model(directory: str | Path, model: GraphClassifier, card: ModelCard) -> None:
@@ -41,11 +66,12 @@ def save_model(directory: str | Path, model: GraphClassifier, card: ModelCard) -
     save_file(state, weights)
     weights.replace(directory / "model.safetensors")
     config = directory / "config.json.part"
-    config.write_text(json.dumps({"format": FORMAT, **asdict(card)}, indent=2) + "\n")
+    values = {**asdict(card), "feature_map": card.feature_map and card.feature_map.to_json()}
+    config.write_text(json.dumps({"format": FORMAT, **values}, indent=2) + "\n")
     config.replace(directory / "config.json")
 
 
-def load_model(
+def read_model(
     directory: str | Path, device: torch.device | str = "cpu"
 ) -> tuple[GraphClassifier, ModelCard]:
     """The model in evaluation mode, and its card."""
@@ -61,10 +87,10 @@ def load_model(
             f"{path}: expected the parameters of a model, got a damaged file ({error})"
         ) from error
     try:
-        model = build(card.architecture, card.num_features, len(card.class_names), card.largest)
-        dtypes = {t.dtype for t in state.values()}
-        model.to(dtypes.pop() if len(dtypes) == 1 else torch.float32).load_state_dict(state)
-    except (RuntimeError, TypeError) as error:
+        with torch.device("meta"):  # shapes alone: absurd ones cost nothing
+            model = card.build()
+        model.load_state_dict(state, assign=True)
+    except (RuntimeError, TypeError, OverflowError, SettingError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ModelError(
             f"{directory}: expected parameters that fit config.json, got others ({reason})"
@@ -90,6 +116,9 @@ def _read_card(directory: Path) -> ModelCard:
                 "architecture": _dataclass(Architecture, content["architecture"]),
                 "training": _dataclass(Training, content["training"]),
                 "class_names": tuple(str(name) for name in content["class_names"]),
+                "feature_map": _feature_map(content["feature_map"]),
+                "target_mean": tuple(float(v) for v in content["target_mean"]),
+                "target_sd": tuple(float(v) for v in content["target_sd"]),
             }
         )
     except (ValueError, KeyError, TypeError, AttributeError, SettingError) as error:
@@ -97,10 +126,31 @@ def _read_card(directory: Path) -> ModelCard:
             f"{path}: expected the settings of a model, got a damaged file ({type(error).__name__}: {error})"
         ) from error
     numbers = (card.num_features, card.largest)
-    if any(type(n) is not int or n < 0 for n in numbers) or not card.class_names:
+    if any(type(n) is not int or n < 0 for n in numbers) or card.num_outputs == 0:
         raise ModelError(f"{path}: expected counts of features, nodes and classes, got {numbers}")
+    if card.feature_map is not None and card.feature_map.num_features != card.num_features:
+        raise ModelError(
+            f"{path}: expected {card.num_features} features, got a choice of "
+            f"{card.feature_map.num_features}: the file is damaged"
+        )
     return card
 
 
+def _feature_map(values: Any) -> FeatureMap | None:
+    return None if values is None else FeatureMap.from_json(values)
+
+
 def _dataclass(kind: type[Any], values: dict[str, Any]) -> Any:
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    """The dataclass with these values, each of the type of the field's default."""
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    for field in fields(kind):
+        value, default = given[field.name], field.default
+        allowed: tuple[type, ...] = {
+            bool: (bool,),
+            int: (int,),
+            float: (float, int),
+            tuple: (tuple,),
+        }.get(type(default), (str, tuple, float, int, type(None)))
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise ValueError(f"{field.name} is {value!r}")
+    return kind(**given)

@@ -32,8 +32,10 @@ def draw_clusters(
         mass = _mass(prediction, level)
         _draw_level(axes[level], adjacency, places[level], colours[level], mass)
         axes[level].set_title(_title(prediction, level), fontsize=11)
-    truth, guess = int(batch.y[0]), int(prediction.logits[0].argmax())
-    figure.suptitle(f"class: {class_names[truth]}, predicted: {class_names[guess]}", fontsize=12)
+    if class_names:  # none for regression
+        truth, guess = int(batch.y[0]), int(prediction.logits[0].argmax())
+        title = f"class: {class_names[truth]}, predicted: {class_names[guess]}"
+        figure.suptitle(title, fontsize=12)
     figure.savefig(path)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 
 from diffpool import equations
@@ -26,6 +28,8 @@ class DiffPool(nn.Module):
         logits = self.gnn(graphs, x, clusters)
         if fused.fits_pooling(graphs, logits, z, clusters):
             s, coarse, pooled, link, entropy = fused.pool(graphs, logits, z, clusters)
+            if graphs.channels:
+                pooled = replace(pooled, channels=equations.pooled_channels(graphs, s, clusters))
         else:
             s = equations.assignment(logits, graphs.layout, clusters)
             coarse = equations.pooled_features(graphs, s, z, clusters)

@@ -1,0 +1,168 @@
+"""What the command line shows: tables, progress bars, one line for each mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from diffpool.data import GraphDataset, RawGraphs
+from diffpool.experiments import METHODS, Method
+from diffpool.training import Epoch
+
+console = Console(highlight=False)
+errors = Console(highlight=False, stderr=True)
+
+
+@contextmanager
+def epochs_bar(method: Method) -> Iterator[Callable[[Epoch], None]]:
+    """A bar over the epochs with loss and accuracy; call what it gives with each row."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[scores]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(method.name, total=method.training.epochs, scores="")
+
+        def watch(row: Epoch) -> None:
+            train, validation = percent(row.train_accuracy), percent(row.validation_accuracy)
+            progress.update(
+                task,
+                completed=row.epoch,
+                scores=f"loss {row.train_class_loss:.3f}{train}, val {row.validation_loss:.3f}{validation}",
+            )
+
+        yield watch
+
+
+def percent(accuracy: float | None) -> str:
+    return "" if accuracy is None else f" {100 * accuracy:.0f} %"
+
+
+@contextmanager
+def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar over bytes that appears with the first of them; call what it gives with (received, in all)."""
+    columns = (
+        TextColumn(f"downloading {name}"),
+        BarColumn(bar_width=None),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    progress = Progress(*columns, console=errors, transient=True)
+    task = progress.add_task(name, total=None)
+
+    def watch(received: int, total: int | None) -> None:
+        progress.start()
+        progress.update(task, completed=received, total=total)
+
+    try:
+        yield watch
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+
+
+@contextmanager
+def graphs_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar over graphs; call what it gives with the number that has been added."""
+    columns = (
+        TextColumn(what),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+def print_statistics(raw: RawGraphs, facts: dict[str, Any]) -> None:
+    """The table of `diffpool data`."""
+    table = Table(title=facts["name"], show_header=False, title_justify="left")
+    rows = [("graphs", f"{facts['graphs']:,}")]
+    if facts["classes"]:
+        counts = [f"{name}: {count}" for name, count in facts["class_counts"].items()]
+        shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
+        rows.append(("classes", f"{facts['classes']}  ({shown})"))
+    if facts["targets"]:
+        rows.append(("targets", str(facts["targets"])))
+    rows += [
+        ("nodes", f"{facts['nodes']:,}, mean {facts['mean_nodes']:.2f}"),
+        ("edges", f"{facts['edges']:,}, mean {facts['mean_edges']:.2f}"),
+        ("largest graph", f"{facts['max_nodes']:,} nodes"),
+        ("node labels", _labels(raw.node_labels)),
+        ("node attributes", str(facts["node_attributes"] or "–")),
+        ("edge labels", _labels(raw.edge_labels)),
+        ("edge attributes", str(facts["edge_attributes"] or "–")),
+    ]
+    remarks = []
+    if facts["directed"]:
+        remarks.append("directed as given: training uses every edge in both directions")
+    for key in ("empty_graphs", "isolated_nodes", "self_loops"):
+        if facts[key]:
+            remarks.append(f"{facts[key]:,} {key.replace('_', ' ')}")
+    if facts["edge_weights"]:
+        remarks.append("edges have weights")
+    rows.append(("features used", facts["features"]))
+    if remarks:
+        rows.append(("remarks", "\n".join(remarks)))
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _labels(table: Any) -> str:
+    if table is None:
+        return "–"
+    return "; ".join(f"{len(names)} ({_range(names)})" for names in table.names)
+
+
+def _range(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{names[0]} … {names[-1]}"
+
+
+def describe(dataset: GraphDataset, method: Method) -> None:
+    """What is about to be trained on what."""
+    what = (
+        f"{dataset.num_outputs} targets" if dataset.regression else f"{dataset.num_classes} classes"
+    )
+    console.print(
+        f"{dataset.name}: {len(dataset)} graphs, {what}, "
+        f"{dataset.graphs.num_nodes / max(len(dataset), 1):.1f} nodes on average, {dataset.largest} at most; "
+        f"features: {dataset.features}; on {dataset.x.device}"
+    )
+    default = METHODS["diffpool"]
+    for name, ours, usual in (
+        ("architecture", method.architecture, default.architecture),
+        ("training", method.training, default.training),
+    ):
+        changed = [
+            f"{f.name} {_show(getattr(ours, f.name))}"
+            for f in fields(ours)
+            if getattr(ours, f.name) != getattr(usual, f.name)
+        ]
+        if changed:
+            console.print(
+                f"{method.name}, {name}: {', '.join(changed)}; the rest as in the paper's preset"
+            )
+
+
+def _show(value: Any) -> str:
+    return "-".join(str(v) for v in value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,277 @@
+"""Which columns X has: an explicit choice, fixed on the data set it was made for, and kept with every model.
+
+Attributes and the logarithm of the degree are standardised, by the model itself (`nn.Standardise`), with the mean and
+sd of its training graphs; the columns here are raw.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from diffpool.data.raw import Categories, RawGraphs
+from diffpool.errors import DataError, SettingError
+
+NODE_PARTS = {
+    "attributes": "the node attributes, standardised",
+    "raw-attributes": "the node attributes as they are",
+    "labels": "one-hot node labels",
+    "degree": "one-hot degree",
+    "log-degree": "log(1 + degree), standardised",
+    "clustering": "the clustering coefficient",
+    "constant": "the number 1",
+}
+EDGE_PARTS = {"attributes": "the edge attributes", "labels": "one-hot edge labels"}
+STANDARDISED = ("attributes", "log-degree")
+MOST_DEGREES = 127  # larger degrees share the last column of the one-hot degree
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of some graphs."""
+
+    x: np.ndarray  # [N, F] float32
+    edges: np.ndarray | None  # [E, C] float32
+    unseen: dict[
+        str, Counter[str]
+    ]  # labels that the map does not know, with the number of rows, by table and column
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """From raw graphs to the columns of X (and the channels of the edges), in the order of `nodes` and `edges`."""
+
+    nodes: tuple[str, ...]  # of NODE_PARTS
+    edges: tuple[str, ...] = ()  # of EDGE_PARTS
+    node_labels: tuple[tuple[str, ...], ...] = ()  # the known names in each column
+    node_attributes: int = 0
+    most_degree: int = 0
+    edge_labels: tuple[tuple[str, ...], ...] = ()
+    edge_attributes: int = 0
+    widths: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for chosen, parts in ((self.nodes, NODE_PARTS), (self.edges, EDGE_PARTS)):
+            unknown = [part for part in chosen if part not in parts]
+            if unknown:
+                raise SettingError(
+                    f"expected features of {', '.join(parts)}, got {unknown[0]!r}: "
+                    "join several with commas, such as labels,degree"
+                )
+        widths = {
+            "attributes": self.node_attributes,
+            "raw-attributes": self.node_attributes,
+            "labels": sum(len(names) for names in self.node_labels),
+            "degree": self.most_degree + 1,
+        }
+        object.__setattr__(self, "widths", {p: widths.get(p, 1) for p in self.nodes})
+
+    @classmethod
+    def choose(
+        cls, raw: RawGraphs, nodes: str | Sequence[str] = "auto", edges: bool = False
+    ) -> FeatureMap:
+        """A choice for these graphs: parts by name, or `auto`: attributes and labels, else degrees.
+
+        `edges`: also their labels and attributes, as channels.
+        """
+        if isinstance(nodes, str):
+            nodes = nodes.split(",") if nodes != "auto" else _usual(raw)
+        parts = tuple(dict.fromkeys(part.strip() for part in nodes))
+        wanted = [
+            ("labels" in parts, raw.node_labels, "node labels"),
+            ("attributes" in parts or "raw-attributes" in parts, raw.node_attributes, "attributes"),
+        ]
+        for asked, table, what in wanted:
+            if asked and table is None:
+                raise SettingError(
+                    f"expected features that {raw.name} has, got {','.join(parts)}: it has no {what}; "
+                    "try degree, log-degree, clustering or constant"
+                )
+        channels = []
+        if edges:
+            channels += ["labels"] if raw.edge_labels is not None else []
+            channels += ["attributes"] if raw.edge_attributes is not None else []
+            if not channels:
+                raise SettingError(
+                    f"expected edge labels or attributes in {raw.name}, got neither: "
+                    "choose a convolution without edge features"
+                )
+        largest = int(np.diff(raw.undirected().indptr).max(initial=0)) if "degree" in parts else 0
+        labels, attributes = raw.node_labels, raw.node_attributes
+        use_labels = labels is not None and "labels" in parts
+        use_attributes = attributes is not None and wanted[1][0]
+        return cls(
+            nodes=parts,
+            edges=tuple(channels),
+            node_labels=labels.names if use_labels else (),  # type: ignore[union-attr]
+            node_attributes=attributes.shape[1] if use_attributes else 0,  # type: ignore[union-attr]
+            most_degree=min(largest, MOST_DEGREES),
+            edge_labels=raw.edge_labels.names if "labels" in channels else (),  # type: ignore[union-attr]
+            edge_attributes=raw.edge_attributes.shape[1] if "attributes" in channels else 0,  # type: ignore[union-attr]
+        )
+
+    @property
+    def num_features(self) -> int:
+        return sum(self.widths.values())
+
+    @property
+    def num_edge_features(self) -> int:
+        labels = sum(len(names) for names in self.edge_labels) if "labels" in self.edges else 0
+        return labels + (self.edge_attributes if "attributes" in self.edges else 0)
+
+    @property
+    def standardised(self) -> np.ndarray:
+        """[F]: which columns a model standardises."""
+        return np.repeat([p in STANDARDISED for p in self.widths], list(self.widths.values()))
+
+    def apply(self, raw: RawGraphs) -> Features:
+        """The features of these graphs; a label that the map does not know is a row of zeros and is reported."""
+        unseen: dict[str, Counter[str]] = {}
+        columns = [self._nodes(part, raw, unseen) for part in self.nodes]
+        x = (
+            np.concatenate(columns, 1, dtype=np.float32)
+            if columns
+            else np.zeros((raw.num_nodes, 0))
+        )
+        channels = []
+        for part in self.edges:
+            if part == "labels":
+                table = _required(raw, "edge_labels", len(self.edge_labels))
+                channels.append(_one_hot(table, self.edge_labels, "edge label", unseen))
+            else:
+                channels.append(_required(raw, "edge_attributes", self.edge_attributes))
+        edges = np.concatenate(channels, 1, dtype=np.float32) if channels else None
+        return Features(x.astype(np.float32, copy=False), edges, unseen)
+
+    def _nodes(self, part: str, raw: RawGraphs, unseen: dict[str, Counter[str]]) -> np.ndarray:
+        if part in ("attributes", "raw-attributes"):
+            return _required(raw, "node_attributes", self.node_attributes)
+        if part == "labels":
+            table = _required(raw, "node_labels", len(self.node_labels))
+            return _one_hot(table, self.node_labels, "node label", unseen)
+        if part == "constant":
+            return np.ones((raw.num_nodes, 1), np.float32)
+        if part == "clustering":
+            return clustering_coefficients(raw)[:, None]
+        degree = np.diff(raw.indptr)
+        if part == "log-degree":
+            return np.log1p(degree)[:, None]
+        out = np.zeros((raw.num_nodes, self.most_degree + 1), np.float32)
+        out[np.arange(raw.num_nodes), degree.clip(max=self.most_degree)] = 1
+        return out
+
+    def describe(self) -> str:
+        """For people: `attributes (18), labels (3)`."""
+        nodes = ", ".join(f"{part} ({width})" for part, width in self.widths.items())
+        return nodes if not self.edges else f"{nodes}; edges: {', '.join(self.edges)}"
+
+    def to_json(self) -> dict[str, Any]:
+        values = asdict(self)
+        del values["widths"]
+        return values
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> FeatureMap:
+        """What `to_json` made; raises TypeError, ValueError or SettingError for anything else."""
+        counts = ("node_attributes", "most_degree", "edge_attributes")
+        lists = ("nodes", "edges", "node_labels", "edge_labels")
+        if set(values) != {*counts, *lists}:
+            raise ValueError(f"unknown or missing fields {sorted(set(values) ^ {*counts, *lists})}")
+        for name in counts:
+            if type(values[name]) is not int or not 0 <= values[name] < 2**31:
+                raise ValueError(f"{name} is {values[name]!r}")
+        frozen = {name: _freeze(values[name]) for name in lists}
+        return cls(**frozen, **{name: values[name] for name in counts})
+
+
+def _freeze(value: Any) -> Any:
+    """Lists of words, or of lists of words, as tuples."""
+    if isinstance(value, list):
+        return tuple(_freeze(v) for v in value)
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a word")
+    return value
+
+
+def _usual(raw: RawGraphs) -> list[str]:
+    parts = ["attributes"] if raw.node_attributes is not None else []
+    parts += ["labels"] if raw.node_labels is not None else []
+    return parts or ["degree", "log-degree"]
+
+
+def _required(raw: RawGraphs, field: str, columns: int) -> Any:
+    table = getattr(raw, field)
+    what = field.replace("_", " ")
+    rows = raw.num_edges if field.startswith("edge") else raw.num_nodes
+    if rows == 0:  # a table without rows may be missing or have any number of columns
+        return _empty(field, columns)
+    if table is None:
+        raise DataError(f"expected {what} ({columns} columns) in {raw.name}, got none")
+    got = table.columns if isinstance(table, Categories) else table.shape[1]
+    if got != columns:
+        raise DataError(f"expected {columns} columns of {what} in {raw.name}, got {got}")
+    return table
+
+
+def _empty(field: str, columns: int) -> Any:
+    if field.endswith("labels"):
+        return Categories(np.empty((0, columns), np.int32), ((),) * columns)
+    return np.empty((0, columns))
+
+
+def _one_hot(
+    table: Categories,
+    names: tuple[tuple[str, ...], ...],
+    what: str,
+    unseen: dict[str, Counter[str]],
+) -> np.ndarray:
+    out = np.zeros((len(table), sum(len(n) for n in names)), np.float32)
+    start = 0
+    for c, known in enumerate(names):
+        place = {name: i for i, name in enumerate(known)}
+        column = np.array([place.get(name, -1) for name in table.names[c]], np.int64)
+        column = column[table.codes[:, c]] if len(column) else np.empty(0, np.int64)
+        rows = np.flatnonzero(column >= 0)
+        out[rows, start + column[rows]] = 1
+        start += len(known)
+        if len(rows) < len(column):
+            counts = np.bincount(table.codes[column < 0, c], minlength=len(table.names[c]))
+            title = what if len(names) == 1 else f"{what} {c + 1}"
+            unseen[title] = Counter(
+                {table.names[c][i]: int(counts[i]) for i in np.flatnonzero(counts)}
+            )
+    return out
+
+
+def clustering_coefficients(raw: RawGraphs, most_edges: int = 2_000_000) -> np.ndarray:
+    """[N]: the share of a node's pairs of neighbours that are neighbours of each other; 0 with fewer than two.
+
+    Some graphs at a time, so that memory stays within a few times their edges.
+    """
+    from scipy.sparse import csr_array
+
+    raw = raw.undirected()
+    ends = np.concatenate([[0], np.cumsum(raw.sizes)])
+    out = np.zeros(raw.num_nodes)
+    start = 0
+    while start < len(raw):
+        limit = raw.indptr[ends[start]] + most_edges
+        stop = int(np.searchsorted(raw.indptr[ends], limit, side="right")) - 1
+        stop = min(max(stop, start + 1), len(raw))
+        a, b = ends[start], ends[stop]
+        source = raw.source[raw.indptr[a] : raw.indptr[b]] - a
+        indptr = raw.indptr[a : b + 1] - raw.indptr[a]
+        ones = np.ones(len(source))
+        adj = csr_array((ones, source, indptr), shape=(b - a, b - a))
+        adj.setdiag(0)
+        adj.eliminate_zeros()
+        degree = np.diff(adj.indptr)
+        closed = (adj @ adj).multiply(adj).sum(1)
+        pairs = degree * (degree - 1)
+        out[a:b] = np.where(pairs > 0, closed / np.maximum(pairs, 1), 0)
+        start = stop
+    return out

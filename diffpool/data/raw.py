@@ -1,0 +1,375 @@
+"""Graphs as they were given, before features are chosen: what every reader makes and every data set is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from diffpool.errors import DataError
+from diffpool.graphs import check_edges
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categories:
+    """Columns of named categories: row i has `names[c][codes[i, c]]` in column c."""
+
+    codes: np.ndarray  # [rows, columns] int32
+    names: tuple[tuple[str, ...], ...]  # of each column
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Categories:
+        """The categories that occur: [rows] or [rows, columns] of numbers or words; numbers in numerical order."""
+        values = values[:, None] if values.ndim == 1 else values
+        codes, names = np.empty(values.shape, np.int32), []
+        for c in range(values.shape[1]):
+            found, codes[:, c] = np.unique(values[:, c], return_inverse=True)
+            names.append(tuple(str(name) for name in found.tolist()))
+        return cls(codes, tuple(names))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def columns(self) -> int:
+        return len(self.names)
+
+    def rows(self, chosen: np.ndarray | slice) -> Categories:
+        return Categories(self.codes[chosen], self.names)
+
+    def words(self, column: int = 0) -> list[str]:
+        """The category of every row in one column."""
+        return [self.names[column][code] for code in self.codes[:, column]]
+
+    def __repr__(self) -> str:
+        return f"Categories({len(self)} rows, {[len(n) for n in self.names]} categories)"
+
+
+Table = np.ndarray | Categories
+
+# Which fields have a row for each node, edge and graph.
+OF_NODES = ("node_labels", "node_attributes")
+OF_EDGES = ("edge_weights", "edge_labels", "edge_attributes")
+OF_GRAPHS = ("classes", "targets")
+
+BLOCK = 1 << 20  # edges looked at together
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawGraphs:
+    """B graphs with N nodes and E directed edges, each edge once, sorted by target and then source.
+
+    An undirected edge is there in both directions, a self-loop once. `directed` says that an edge without its reverse
+    is among them.
+    """
+
+    name: str
+    sizes: np.ndarray  # [B] int64: nodes
+    indptr: (
+        np.ndarray
+    )  # [N + 1] int64: the edges to node i are those from indptr[i] to indptr[i + 1]
+    source: np.ndarray  # [E] int64: nodes, numbered through all graphs
+    directed: bool = False
+    edge_weights: np.ndarray | None = None  # [E] float64
+    edge_labels: Categories | None = None
+    edge_attributes: np.ndarray | None = None  # [E, ·] float64
+    node_labels: Categories | None = None
+    node_attributes: np.ndarray | None = None  # [N, ·] float64
+    classes: Categories | None = None  # one column
+    targets: np.ndarray | None = None  # [B, ·] float64: for regression
+
+    @classmethod
+    def from_edges(
+        cls,
+        name: str,
+        sizes: np.ndarray | Sequence[int],
+        source: np.ndarray,
+        target: np.ndarray,
+        *,
+        one_way: bool = False,
+        **tables: Any,
+    ) -> RawGraphs:
+        """From directed edges in any order, between nodes numbered through all graphs, and tables as in the fields.
+
+        Edges given twice are merged: weights add up, of labels and attributes the first ones stay. `one_way`: these
+        are undirected edges of which one direction is enough; where the reverse is missing it is added.
+        """
+        sizes = np.asarray(sizes, dtype=np.int64)
+        source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
+        weights = tables.get("edge_weights")
+        check_edges(sizes, source, target, weights)
+        total, edges = int(sizes.sum()), len(source)
+        for field in (*OF_NODES, *OF_EDGES, *OF_GRAPHS):
+            table = tables.get(field)
+            expected = total if field in OF_NODES else edges if field in OF_EDGES else len(sizes)
+            if table is not None and len(table) != expected:
+                what = "node" if field in OF_NODES else "edge" if field in OF_EDGES else "graph"
+                raise DataError(
+                    f"expected one row of {field} for each of {expected} {what}s, got {len(table)}"
+                )
+        if _in_order(source, target):
+            indptr, source = _indptr(total, target), source.copy()
+        elif total < 2**31 and all(tables.get(field) is None for field in OF_EDGES):
+            indptr, source = _sort_bare_edges(total, source, target)
+        else:
+            indptr, order, first = _sort_edges(total, source, target)
+            if weights is not None and len(first) < edges:
+                sums = np.add.reduceat(weights[order], first) if edges else weights
+            else:
+                sums = None if weights is None else weights[order]
+            chosen = order[first]
+            for field in OF_EDGES:
+                table = tables.get(field)
+                if table is not None:
+                    tables[field] = _rows(table, chosen)
+            if sums is not None:
+                tables["edge_weights"] = sums
+            source = source[chosen]
+        raw = cls(name, sizes, indptr, source, **tables)
+        raw = replace(raw, directed=not raw._is_symmetric())
+        return raw.undirected() if one_way else raw
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges."""
+        return len(self.source)
+
+    @property
+    def target(self) -> np.ndarray:
+        """[E]: the node that each edge points to."""
+        return np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
+
+    @property
+    def starts(self) -> np.ndarray:
+        """[B]: the first node of each graph."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @property
+    def edge_counts(self) -> np.ndarray:
+        """[B]: directed edges of each graph."""
+        ends = np.concatenate([[0], np.cumsum(self.sizes)])
+        return np.diff(self.indptr[ends])
+
+    @property
+    def self_loops(self) -> int:
+        return int((self.source == self.target).sum())
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """The nodes and the edges of some graphs at a time: what is made of them is small beside the whole."""
+        nodes = np.concatenate([[0], np.cumsum(self.sizes)])
+        edges, first = self.indptr[nodes], 0
+        while first < len(self):
+            last = int(np.searchsorted(edges, edges[first] + BLOCK, side="right")) - 1
+            last = max(last, first + 1)
+            yield slice(nodes[first], nodes[last]), slice(edges[first], edges[last])
+            first = last
+
+    def _is_symmetric(self) -> bool:
+        """Whether every edge has its reverse: whether A by columns looks like A by rows."""
+        from scipy.sparse import csr_array
+
+        for nodes, edges in self.blocks():
+            size, start = nodes.stop - nodes.start, self.indptr[nodes.start]
+            small = np.int32 if max(size, edges.stop - edges.start) < 2**31 else np.int64
+            indptr = (self.indptr[nodes.start : nodes.stop + 1] - start).astype(small)
+            source = (self.source[edges] - nodes.start).astype(small)
+            by_rows = csr_array((np.ones(len(source), bool), source, indptr), shape=(size, size))
+            by_columns = by_rows.tocsc()
+            same = np.array_equal(by_columns.indptr, indptr)
+            if not same or not np.array_equal(by_columns.indices, source):
+                return False
+        return True
+
+    def _without_reverse(self) -> np.ndarray:
+        """The edges that have no edge in the other direction."""
+        total = self.num_nodes
+        keys, reverse = (
+            self.target * total + self.source,
+            self.source * total + self.target,
+        )  # keys are sorted
+        place = np.searchsorted(keys, reverse).clip(max=len(keys) - 1)
+        return np.flatnonzero(keys[place] != reverse)
+
+    def undirected(self) -> RawGraphs:
+        """With the missing reverse of every edge added, with the same weight, labels and attributes."""
+        if not self.directed:
+            return self
+        missing = self._without_reverse()
+        everything = np.concatenate([np.arange(self.num_edges), missing])
+        target = self.target
+        source, target = (
+            np.concatenate([self.source, target[missing]]),
+            np.concatenate([target, self.source[missing]]),
+        )
+        indptr, order, _ = _sort_edges(self.num_nodes, source, target)
+        tables: dict[str, Any] = {
+            field: _rows(getattr(self, field), everything[order])
+            for field in OF_EDGES
+            if getattr(self, field) is not None
+        }
+        return replace(self, indptr=indptr, source=source[order], directed=False, **tables)
+
+    def select(self, graphs: Sequence[int] | np.ndarray) -> RawGraphs:
+        """These graphs in this order."""
+        chosen = np.asarray(graphs, dtype=np.int64)
+        sizes, starts = self.sizes[chosen], self.starts[chosen]
+        shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)  # [N']: old − new
+        nodes = np.arange(len(shift)) + shift
+        count = np.diff(self.indptr)[nodes]
+        end = np.cumsum(count)
+        edges = np.arange(count.sum()) + np.repeat(self.indptr[nodes] - (end - count), count)
+        rows = {OF_NODES: nodes, OF_EDGES: edges, OF_GRAPHS: chosen}
+        tables: dict[str, Any] = {
+            field: _rows(getattr(self, field), index)
+            for names, index in rows.items()
+            for field in names
+            if getattr(self, field) is not None
+        }
+        return replace(
+            self,
+            sizes=sizes,
+            indptr=np.concatenate([[0], end]).astype(np.int64),
+            source=self.source[edges] - np.repeat(shift, count),
+            **tables,
+        )
+
+    def __getitem__(self, graphs: Any) -> RawGraphs:
+        """One graph, or several by a slice, a list or a mask: what scikit-learn asks of its data."""
+        return self.select(np.atleast_1d(np.arange(len(self))[graphs]))
+
+    def __repr__(self) -> str:
+        has = [f.name for f in fields(self) if f.name in (*OF_NODES, *OF_EDGES, *OF_GRAPHS)]
+        has = [name for name in has if getattr(self, name) is not None]
+        return (
+            f"RawGraphs({self.name}: {len(self)} graphs, {self.num_nodes} nodes, {self.num_edges} directed edges"
+            f"{''.join(', ' + name for name in has)})"
+        )
+
+
+def concatenate(parts: Sequence[RawGraphs], name: str | None = None) -> RawGraphs:
+    """All graphs of all parts. A table that only some parts have is an error; categories are merged by name."""
+    if not parts:
+        raise DataError("expected at least one graph, got none")
+    nodes = np.cumsum([0, *(p.num_nodes for p in parts)])
+    edges = np.cumsum([0, *(p.num_edges for p in parts)])
+    tables: dict[str, Any] = {}
+    for field in (*OF_NODES, *OF_EDGES, *OF_GRAPHS):
+        values = [getattr(part, field) for part in parts]
+        if all(v is None for v in values):
+            continue
+        if any(v is None for v in values):
+            missing = next(i for i, v in enumerate(values) if v is None)
+            raise DataError(
+                f"expected {field} in every graph or in none, got some without (part {missing} of {len(parts)})"
+            )
+        tables[field] = _stack(field, values)
+    return RawGraphs(
+        name=parts[0].name if name is None else name,
+        sizes=np.concatenate([p.sizes for p in parts]),
+        indptr=np.concatenate(
+            [[0], *(p.indptr[1:] + start for p, start in zip(parts, edges, strict=False))]
+        ).astype(np.int64),
+        source=np.concatenate(
+            [p.source + start for p, start in zip(parts, nodes, strict=False)]
+        ).astype(np.int64),
+        directed=any(p.directed for p in parts),
+        **tables,
+    )
+
+
+def _stack(field: str, values: list[Any]) -> Table:
+    values = [v for v in values if len(v)] or values[
+        :1
+    ]  # a table without rows says nothing of its columns
+    widths = {v.columns if isinstance(v, Categories) else v.shape[1:] for v in values}
+    if len(widths) > 1:
+        raise DataError(f"expected as many columns of {field} in every graph, got {sorted(widths)}")
+    if not isinstance(values[0], Categories):
+        return np.concatenate(values)
+    codes, names = [], []
+    for c in range(values[0].columns):
+        if len({v.names[c] for v in values}) == 1:  # the usual case, without a dictionary
+            names.append(values[0].names[c])
+            codes.append(np.concatenate([v.codes[:, c] for v in values]))
+            continue
+        merged = sorted({name for v in values for name in v.names[c]}, key=_numerically)
+        place = {name: i for i, name in enumerate(merged)}
+        names.append(tuple(merged))
+        codes.append(
+            np.concatenate(
+                [np.array([place[n] for n in v.names[c]], np.int32)[v.codes[:, c]] for v in values]
+            )
+        )
+    return Categories(np.stack(codes, 1).astype(np.int32), tuple(names))
+
+
+def _numerically(name: str) -> tuple[int, float, str]:
+    """Numbers in numerical order, then words."""
+    try:
+        number = float(name)
+    except ValueError:
+        number = math.nan
+    return (0, number, name) if math.isfinite(number) else (1, 0.0, name)
+
+
+def _rows(table: Table, chosen: np.ndarray) -> Table:
+    return table.rows(chosen) if isinstance(table, Categories) else table[chosen]
+
+
+def _in_order(source: np.ndarray, target: np.ndarray) -> bool:
+    """Whether the edges are sorted by target and then source, each once: so most files are written."""
+    for start in range(0, len(source), BLOCK):
+        s, t = source[start : start + BLOCK + 1], target[start : start + BLOCK + 1]
+        if not ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (s[1:] > s[:-1]))).all():
+            return False
+    return True
+
+
+def _indptr(num_nodes: int, target: np.ndarray) -> np.ndarray:
+    """[N + 1]: where the edges to each node start and end, once they are sorted."""
+    counts = np.bincount(target, minlength=num_nodes)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _sort_bare_edges(
+    num_nodes: int, source: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Edges that carry nothing, sorted and each once: indptr, source. COLLAB's take 2 s, `_sort_edges` 14 s."""
+    keys = target * num_nodes + source
+    keys.sort()
+    new = np.ones(len(keys), bool)
+    new[1:] = keys[1:] != keys[:-1]
+    keys = keys if new.all() else keys[new]
+    target = keys // num_nodes
+    return _indptr(num_nodes, target), keys - target * num_nodes
+
+
+def _sort_edges(
+    num_nodes: int, source: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The order of edges by target and then source, and the first of each run of equal ones: indptr, order, first."""
+    from scipy.sparse import csr_array
+
+    number = np.arange(len(source))
+    if (
+        len(source) and (source[1:] >= source[:-1]).all()
+    ):  # two counting sorts instead of one by comparison
+        by_source = csr_array((number, target, _indptr(num_nodes, source)), shape=(num_nodes,) * 2)
+        order = by_source.tocsc().data  # stable: within a target by source
+    else:
+        order = np.lexsort((source, target))
+    s, t = source[order], target[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (s[1:] != s[:-1]) | (t[1:] != t[:-1])
+    first = np.flatnonzero(new)
+    return _indptr(num_nodes, t[first]), order, first

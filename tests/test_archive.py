@@ -1,0 +1,222 @@
+"""Zip files and folders of text files: whatever is wrong with them is a DataError."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffpool.data import archive
+from diffpool.data.archive import Files
+from diffpool.data.tu import read_tu
+from diffpool.errors import DataError
+
+TEXTS = {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n", "graph_labels": "7\n"}
+
+
+def packed(path: Path, top: str = "TOY/", method: int = 0, **more: str) -> Path:
+    """A zip file with the data set in the folder `top`, and more members by their paths."""
+    with zipfile.ZipFile(path, "w", method) as file:
+        for part, text in TEXTS.items():
+            file.writestr(f"{top}TOY_{part}.txt", text)
+        for member, text in more.items():
+            file.writestr(member, text)
+    return path
+
+
+@pytest.mark.parametrize("top", ["", "TOY/", "raw/", "TOY/raw/", "another/folder/"])
+def test_the_files_of_a_zip_file_may_lie_in_any_folder(tmp_path: Path, top: str) -> None:
+    assert len(read_tu(packed(tmp_path / "TOY.zip", top), "TOY")) == 1
+
+
+def test_files_come_from_the_folder_with_the_edges(tmp_path: Path) -> None:
+    """What a Mac puts beside them, or another version, is left alone."""
+    junk = {
+        "__MACOSX/TOY/._TOY_A.txt": "x",
+        "old/version/TOY_A.txt": "x",
+        "TOY_node_labels.txt": "x",
+    }
+    raw = read_tu(packed(tmp_path / "TOY.zip", **junk), "TOY")
+    assert raw.node_labels is None
+
+
+def test_a_name_is_not_taken_for_another_that_starts_with_it(tmp_path: Path) -> None:
+    path = packed(
+        tmp_path / "TOY.zip", **{"TOY/TOY_full_A.txt": "x", "TOY/TOY_full_node_labels.txt": "x"}
+    )
+    assert len(read_tu(path, "TOY")) == 1
+
+
+def test_another_data_set_than_named_is_an_error_that_names_it(tmp_path: Path) -> None:
+    message = "expected OTHER_.*, got the data set TOY: is OTHER the right name?"
+    with pytest.raises(DataError, match=message):
+        read_tu(packed(tmp_path / "OTHER.zip"), "OTHER")
+    (tmp_path / "TOY_A.txt").touch()
+    with pytest.raises(DataError, match=message):
+        read_tu(tmp_path, "OTHER")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>moved</html>", b"PK\x05\x06", b"PK\x03\x04" * 50])
+def test_something_else_than_a_zip_file_is_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "TOY.zip"
+    path.write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"TOY.zip: expected a zip file, got something else or half"
+    ):
+        read_tu(path, "TOY")
+
+
+def test_a_truncated_zip_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    path = packed(tmp_path / "TOY.zip")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DataError, match=r"TOY.zip: .* half of one .*is the download complete"):
+        read_tu(path, "TOY")
+
+
+def test_an_empty_zip_file_or_folder_is_an_error(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "TOY.zip", "w"):
+        pass
+    with pytest.raises(DataError, match=r"expected TOY_graph_indicator.txt in it, got no data set"):
+        read_tu(tmp_path / "TOY.zip", "TOY")
+    (tmp_path / "TOY").mkdir()
+    with pytest.raises(DataError, match=r"expected TOY_graph_indicator.txt in it, got no data set"):
+        read_tu(tmp_path / "TOY", "TOY")
+
+
+def test_nothing_at_all_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"expected a zip file or a folder, got .*nowhere, which is"
+    ):
+        read_tu(tmp_path / "nowhere", "TOY")
+
+
+def test_a_member_with_another_content_than_was_packed_is_an_error(tmp_path: Path) -> None:
+    path = packed(tmp_path / "TOY.zip")
+    path.write_bytes(path.read_bytes().replace(b"1, 2\n", b"2, 2\n"))
+    with pytest.raises(
+        DataError, match=r"TOY.zip: TOY_A.txt: expected it whole, got it damaged .*CRC"
+    ):
+        read_tu(path, "TOY")
+
+
+@pytest.mark.parametrize(
+    "member",
+    ["/etc/passwd", "../up.txt", "TOY/../../up", "TOY\\up.txt", "C:/up.txt", "C:up", "..", "a/.."],
+)
+def test_a_path_out_of_the_folder_is_an_error(tmp_path: Path, member: str) -> None:
+    with pytest.raises(
+        DataError, match=r"expected files in one folder, got the path .*do not trust"
+    ):
+        read_tu(packed(tmp_path / "TOY.zip", **{member: "x"}), "TOY")
+
+
+def test_a_zip_file_that_would_unpack_to_too_much_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = packed(tmp_path / "TOY.zip", method=zipfile.ZIP_DEFLATED, large="0" * 10**6)
+    assert len(read_tu(path, "TOY")) == 1
+    message = r"TOY.zip: expected at most .* bytes in it, got 1,000,0\d\d: it is damaged or not"
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "MOST_BYTES", 10**6)
+        with pytest.raises(DataError, match=message):
+            read_tu(path, "TOY")
+    monkeypatch.setattr(archive, "SPARE_BYTES", 1000)
+    monkeypatch.setattr(archive, "MOST_RATIO", 2)
+    with pytest.raises(DataError, match=message):
+        read_tu(path, "TOY")
+
+
+def patched(path: Path, local: int, central: int, value: bytes) -> Path:
+    """With other bytes at these places of every header."""
+    content = bytearray(path.read_bytes())
+    for signature, place in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
+        start = content.find(signature)
+        while start >= 0:
+            content[start + place : start + place + len(value)] = value
+            start = content.find(signature, start + 1)
+    path.write_bytes(content)
+    return path
+
+
+def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
+    path = patched(packed(tmp_path / "TOY.zip"), 6, 8, b"\x01\x00")
+    with pytest.raises(
+        DataError, match=r"expected TOY_A.txt without a password, got it encrypted: pack"
+    ):
+        read_tu(path, "TOY")
+
+
+def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:
+    path = patched(packed(tmp_path / "TOY.zip"), 8, 10, (97).to_bytes(2, "little"))
+    with pytest.raises(DataError, match=r"expected a compression that Python knows, got another"):
+        read_tu(path, "TOY")
+
+
+TROUBLE = {
+    "no permission": (
+        PermissionError(13, "Permission denied"),
+        "got no permission: change its mode",
+    ),
+    "a folder in place of a file": (IsADirectoryError(21, "Is a directory"), "got an error"),
+    "a disk that fails": (OSError(5, "Input/output error"), r"got an error \(Input/output error\)"),
+    "too little memory": (MemoryError(), "expected what fits into memory"),
+    "anything else": (ValueError("odd"), r"expected it whole, got it damaged \(odd\)"),
+}
+
+
+@pytest.mark.parametrize("case", TROUBLE)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_trouble_of_the_system_is_an_error_that_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, zipped: bool
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    error, message = TROUBLE[case]
+    path = packed(tmp_path / "TOY.zip")
+    if zipped:
+        monkeypatch.setattr(zipfile.ZipFile, "open", fail)
+    else:
+        path = tmp_path / "TOY"
+        path.mkdir()
+        for part, text in TEXTS.items():
+            (path / f"TOY_{part}.txt").write_text(text)
+        monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(DataError, match=rf"TOY.*: TOY_graph_indicator.txt: .*{message}"):
+        read_tu(path, "TOY")
+
+
+def test_a_zip_file_is_closed_after_reading_and_after_an_error(tmp_path: Path) -> None:
+    good = packed(tmp_path / "TOY.zip")
+    with Files(good, "TOY") as files:
+        opened = files._archive
+    assert opened is not None
+    assert opened.fp is None
+
+
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+
+
+@settings(max_examples=300)
+@given(
+    method=st.sampled_from(METHODS),
+    changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), max_size=4),
+    cut=st.none() | st.floats(0, 1),
+)
+def test_a_zip_file_with_any_damage_is_read_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory,
+    method: int,
+    changes: list[tuple[float, int]],
+    cut: float | None,
+) -> None:
+    path = packed(tmp_path_factory.mktemp("fuzz") / "TOY.zip", method=method)
+    content = bytearray(path.read_bytes())
+    for place, value in changes:
+        content[int(place * len(content))] = value
+    path.write_bytes(content if cut is None else content[: int(cut * len(content))])
+    with contextlib.suppress(DataError):
+        assert len(read_tu(path, "TOY")) >= 1

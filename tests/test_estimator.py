@@ -1,0 +1,194 @@
+"""The estimators in scikit-learn's hands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import diffpool
+from diffpool import DiffPoolClassifier, DiffPoolRegressor, RawGraphs, as_raw, load_model
+from diffpool.errors import DataError, SettingError
+
+nx = pytest.importorskip("networkx")
+
+QUICK = {"epochs": 12, "hidden": 16, "learning_rate": 0.01, "features": "degree", "seed": 0}
+
+
+def graphs_and_classes(count: int = 48, seed: int = 0) -> tuple[list, np.ndarray]:
+    """Rings and stars of 6 to 12 nodes: every network can tell them apart."""
+    rng = np.random.default_rng(seed)
+    sizes, y = rng.integers(6, 13, count), np.arange(count) % 2
+    return [
+        nx.cycle_graph(n) if c else nx.star_graph(n - 1) for n, c in zip(sizes, y, strict=True)
+    ], y
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[DiffPoolClassifier, list, np.ndarray]:
+    graphs, y = graphs_and_classes()
+    names = np.array(["star", "ring"])[y]
+    return DiffPoolClassifier(**QUICK).fit(graphs, names), graphs, names
+
+
+def test_the_classifier_learns_and_answers_with_the_classes_given(
+    fitted: tuple[DiffPoolClassifier, list, np.ndarray],
+) -> None:
+    model, graphs, names = fitted
+    assert model.classes_.tolist() == ["ring", "star"]
+    assert model.score(graphs, names) >= 0.95
+    assert set(model.predict(graphs)) <= {"ring", "star"}
+    probabilities = model.predict_proba(graphs)
+    assert probabilities.shape == (len(graphs), 2)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    assert np.array_equal(model.classes_[probabilities.argmax(1)], model.predict(graphs))
+
+
+@pytest.mark.parametrize("values", [[3, 7], [False, True], [0.0, 1.0]])
+def test_classes_keep_their_type(values: list) -> None:
+    graphs, y = graphs_and_classes(24)
+    model = DiffPoolClassifier(**{**QUICK, "epochs": 2}).fit(graphs, np.array(values)[y])
+    assert model.classes_.tolist() == values
+    assert model.classes_.dtype == np.array(values).dtype
+    assert model.predict(graphs).dtype == np.array(values).dtype
+
+
+def test_it_repeats_to_the_bit_and_depends_on_the_seed() -> None:
+    graphs, y = graphs_and_classes(24)
+    settings = {**QUICK, "epochs": 2}
+    first, again = (
+        DiffPoolClassifier(**settings).fit(graphs, y).predict_proba(graphs) for _ in range(2)
+    )
+    other = DiffPoolClassifier(**{**settings, "seed": 1}).fit(graphs, y).predict_proba(graphs)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_clusters_are_one_assignment_for_each_pooling(
+    fitted: tuple[DiffPoolClassifier, list, np.ndarray],
+) -> None:
+    model, graphs, _ = fitted
+    clusters = model.clusters(graphs[:5])
+    assert len(clusters) == 5
+    for graph, levels in zip(graphs, clusters, strict=False):
+        assert len(levels) == 1
+        assert levels[0].shape[0] == len(graph)
+        np.testing.assert_allclose(levels[0].sum(1), 1, rtol=1e-5)
+
+
+def test_it_saves_and_loads_in_a_new_process_with_the_same_probabilities(
+    fitted: tuple[DiffPoolClassifier, list, np.ndarray], tmp_path: Path
+) -> None:
+    """To the bit."""
+    model, graphs, _ = fitted
+    model.save(tmp_path / "model")
+    diffpool.data.jsonl.write_jsonl(tmp_path / "graphs.jsonl", as_raw(graphs))
+    code = (
+        "import sys, numpy, diffpool; model = diffpool.load_model(sys.argv[1]); "
+        "numpy.save(sys.argv[3], model.predict_proba(diffpool.read_graphs(sys.argv[2])))"
+    )
+    places = [str(tmp_path / name) for name in ("model", "graphs.jsonl", "p.npy")]
+    subprocess.run([sys.executable, "-c", code, *places], check=True)
+    assert np.array_equal(np.load(tmp_path / "p.npy"), model.predict_proba(graphs))
+    loaded = load_model(tmp_path / "model")
+    assert loaded.predict(graphs).tolist() == model.predict(graphs).tolist()
+    assert repr(loaded) == "TrainedModel(diffpool on graphs, 2 classes)"
+
+
+def test_cross_validation_and_grid_search_run() -> None:
+    graphs, y = graphs_and_classes(36)
+    quick = DiffPoolClassifier(**{**QUICK, "epochs": 3})
+    scores = cross_val_score(quick, graphs, y, cv=3)
+    assert scores.shape == (3,)
+    search = GridSearchCV(quick, {"hidden": [8, 16], "poolings": [0, 1]}, cv=2)
+    search.fit(as_raw(graphs), y)
+    assert set(search.best_params_) == {"hidden", "poolings"}
+    assert search.best_score_ > 0.5
+    assert len(search.predict(graphs)) == 36
+
+
+def test_it_works_in_a_pipeline() -> None:
+    graphs, y = graphs_and_classes(24)
+    pipeline = make_pipeline(
+        FunctionTransformer(as_raw), DiffPoolClassifier(**{**QUICK, "epochs": 2})
+    )
+    assert len(pipeline.fit(graphs, y).predict(graphs)) == 24
+
+
+def test_parameters_are_read_set_and_cloned() -> None:
+    model = DiffPoolClassifier(hidden=8, num_clusters=(4,))
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert copy.set_params(hidden=9).hidden == 9
+    assert model.hidden == 8
+
+
+def test_before_fitting_nothing_is_predicted() -> None:
+    graphs, _ = graphs_and_classes(2)
+    for call in ("predict", "predict_proba", "clusters"):
+        with pytest.raises(NotFittedError):
+            getattr(DiffPoolClassifier(), call)(graphs)
+
+
+def test_graphs_that_carry_their_classes_need_no_y() -> None:
+    graphs, y = graphs_and_classes(24)
+    for graph, c in zip(graphs, y, strict=True):
+        graph.graph["label"] = "ring" if c else "star"
+    model = DiffPoolClassifier(**QUICK).fit(graphs)
+    assert model.classes_.tolist() == ["ring", "star"]
+    assert 0.5 <= model.score(graphs) <= 1
+
+
+def test_mistakes_are_errors_that_say_what_to_do() -> None:
+    graphs, y = graphs_and_classes(12)
+    with pytest.raises(
+        DataError, match="expected a class for every graph, got none: give them as y"
+    ):
+        DiffPoolClassifier(epochs=1).fit(graphs)
+    with pytest.raises(DataError):
+        DiffPoolClassifier(epochs=1).fit(graphs, y[:-1])
+    with pytest.raises(SettingError, match="expected a method of"):
+        DiffPoolClassifier("best", epochs=1).fit(graphs, y)
+    with pytest.raises(SettingError, match="above 0 and below 1, got 2"):
+        DiffPoolClassifier(epochs=1, validation=2).fit(graphs, y)
+    with pytest.raises(DataError, match="expected a target for every graph, got none"):
+        DiffPoolRegressor(epochs=1).fit(graphs)
+
+
+def test_a_few_graphs_are_enough_to_fit() -> None:
+    graphs, y = graphs_and_classes(4)
+    assert len(DiffPoolClassifier(**{**QUICK, "epochs": 2}).fit(graphs, y).predict(graphs)) == 4
+
+
+def test_unseen_labels_are_reported() -> None:
+    def labelled(name: str) -> RawGraphs:
+        graph = nx.path_graph(3)
+        nx.set_node_attributes(graph, name, "kind")
+        return as_raw([graph])
+
+    parts = [labelled(name) for name in ("a", "b") * 10]
+    model = DiffPoolClassifier(epochs=2, hidden=4).fit(parts, np.arange(20) % 2)
+    with pytest.warns(UserWarning, match=r"node label 'c' \(3 ×\) was not in the training data"):
+        model.predict(labelled("c"))
+
+
+def test_the_regressor_learns_numbers_and_answers_in_their_units() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=120)
+    graphs = [nx.path_graph(n) for n in rng.integers(4, 12, 120)]
+    for graph, value in zip(graphs, values, strict=True):
+        nx.set_node_attributes(graph, {n: value + 0.1 * rng.normal() for n in graph}, "height")
+    y = 1000 + 50 * values
+    model = DiffPoolRegressor(epochs=60, hidden=16, learning_rate=0.01, seed=0)
+    assert model.fit(graphs, y).score(graphs, y) > 0.8
+    assert model.predict(graphs).shape == (120,)
+    both = DiffPoolRegressor(epochs=2, hidden=4).fit(graphs, np.stack([y, -y], 1))
+    assert both.predict(graphs[:3]).shape == (3, 2)
