@@ -20,7 +20,7 @@ from benchmarks.pyg_dense import PygDiffPool, step, to_pyg
 from benchmarks.record import finish, parser
 from diffpool.data import GraphDataset, load_dataset
 from diffpool.nn import Architecture, GraphClassifier, build
-from diffpool.training import Optimiser, Training, train_step
+from diffpool.training import CohortBatches, Optimiser, Training, train_step
 
 HIDDEN, RATIO, BATCH = 64, 0.25, 20
 STEPS = {
@@ -110,6 +110,7 @@ def measure(dataset: GraphDataset, steps: int, seed: int = 0) -> dict[str, Any]:
     graphs = to_pyg(dataset, range(len(dataset)))
     peer_optimiser = torch.optim.Adam(peer.parameters(), config.learning_rate)
     optimisers = {name: Optimiser(model, config) for name, model in ours.items()}
+    batches = {name: CohortBatches(dataset, model.clusters) for name, model in ours.items()}
     rng = np.random.default_rng(seed)
     times: dict[str, list[float]] = {"pyg": [], "graph": [], "dataset": []}
     for number in range(steps + 2):
@@ -119,7 +120,8 @@ def measure(dataset: GraphDataset, steps: int, seed: int = 0) -> dict[str, Any]:
         spent = {"pyg": time.perf_counter() - start}
         for name, model in ours.items():
             start = time.perf_counter()
-            train_step(model, optimisers[name], dataset.batch(chosen), config)
+            batch = batches[name].batch(chosen[None])
+            train_step(model, optimisers[name], batch, config.loss_weights)
             spent[name] = time.perf_counter() - start
         if number >= 2:  # the first ones warm up
             for name, seconds in spent.items():

@@ -4,16 +4,16 @@ A pooler is any module called as `pooler(graphs, x, z, clusters)`. It is told ho
 answers with the coarser graphs, their features and the assignment.
 """
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from diffpool import embedded
+from diffpool.data import single_split
 from diffpool.equations import pooled_features, pooled_graphs
 from diffpool.graphs import Graphs
 from diffpool.nn import Assignment, Clusters, Encoder, GraphClassifier, Linear, Pooled, Sage, mlp
 from diffpool.segment import Layout
-from diffpool.training import Optimiser, Training, evaluate, train_step
+from diffpool.training import Training, evaluate, train
 
 
 class TopK(nn.Module):
@@ -51,14 +51,10 @@ def main(num_graphs: int = 200, epochs: int = 3) -> float:
         head=mlp(width, [], dataset.num_classes),
         readout="mean",
     )
-    config = Training()
-    optimiser = Optimiser(model, config)
-    train, test = np.split(np.arange(len(dataset)), [int(0.8 * len(dataset))])
-    for _ in range(epochs):
-        model.train()
-        for batch in dataset.batches(train, config.batch_size, np.random.default_rng(0)):
-            train_step(model, optimiser, batch, config)
-    scores = evaluate(model, dataset, test)
+    fold = single_split(dataset.y, seed=0)
+    for row in train(model, dataset, fold, Training(epochs=epochs)):
+        print(f"epoch {row.epoch}: loss {row.train_loss:.3f}")
+    scores = evaluate(model, dataset, fold.test)
     print(f"TopK: test loss {scores.loss:.3f}, accuracy {100 * scores.accuracy:.1f} %")
     return scores.loss
 

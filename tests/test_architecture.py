@@ -25,9 +25,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "equations": {"graphs", "segment"},
     # 1: models and data do not know each other
     "nn": {"equations", "errors", "graphs", "native", "segment"},
-    "data": {"errors", "graphs", "native", "segment"},
+    "data": {"errors", "graphs", "native"},
     # 2
-    "training": {"data", "errors", "graphs", "nn"},
+    "training": {"data", "errors", "graphs", "nn", "segment"},
     # 3
     "experiments": {"data", "errors", "nn", "training"},
     # 4

@@ -58,6 +58,7 @@ def assert_same(a: RawGraphs, b: RawGraphs) -> None:
             assert left.names == right.names
             left, right = left.codes, right.codes
         if isinstance(left, np.ndarray):
+            assert type(right) is np.ndarray
             assert left.dtype == right.dtype
             assert left.shape == right.shape
             assert left.tobytes() == right.tobytes()

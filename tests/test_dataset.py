@@ -7,7 +7,7 @@ import pytest
 import torch
 from samples import sample
 
-from diffpool.data import GraphDataset, embedded, single_split
+from diffpool.data import GraphDataset, single_split
 from diffpool.errors import DataError
 
 
@@ -33,33 +33,6 @@ def test_a_batch_has_the_graphs_features_and_labels_in_the_order_asked_for(
     assert batch.y.tolist() == [1, 0, 1]
     assert batch.graphs.layout.sizes.tolist() == [7, 5, 7]
     assert repr(batch) == f"GraphBatch({batch.graphs!r}, 3 features)"
-
-
-def test_the_batches_have_every_graph_once_and_the_last_is_smaller(dataset: GraphDataset) -> None:
-    batches = list(dataset.batches(np.array([6, 5, 4, 3, 2]), size=2))
-    assert [len(batch) for batch in batches] == [2, 2, 1]
-    assert torch.cat([batch.y for batch in batches]).tolist() == [0, 1, 0, 1, 0]
-
-
-def test_shuffled_batches_have_every_graph_once_in_an_order_of_the_generator() -> None:
-    dataset = embedded(30, rungs=3)
-    numbered = GraphDataset(
-        "numbered",
-        dataset.graphs,
-        dataset.x,
-        torch.arange(30),
-        tuple(map(str, range(30))),
-        "",
-    )
-
-    def order(seed: int) -> list[int]:
-        shuffle = np.random.default_rng(seed)
-        return torch.cat([b.y for b in numbered.batches(np.arange(30), 7, shuffle)]).tolist()
-
-    assert sorted(order(0)) == list(range(30))
-    assert order(0) == order(0)
-    assert order(0) != order(1)
-    assert order(0) != list(range(30))
 
 
 def test_features_or_labels_that_do_not_fit_the_graphs_are_an_error(dataset: GraphDataset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,9 +12,8 @@ from typing import IO, Self
 
 from diffpool.errors import DataError
 
-PARTS = (
-    "A",
-    "graph_indicator",
+REQUIRED = ("A", "graph_indicator")
+OPTIONAL = (
     "graph_labels",
     "graph_attributes",
     "node_labels",
@@ -21,6 +21,8 @@ PARTS = (
     "edge_labels",
     "edge_attributes",
 )
+PARTS = REQUIRED + OPTIONAL
+
 # A zip file that claims more than this is an attack or an accident.
 MOST_BYTES = 64 << 30
 MOST_RATIO = 2000  # bytes for each byte of the zip file; COLLAB with LZMA has 34
@@ -152,7 +154,8 @@ def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str,
 
 def _leaves(member: str) -> bool:
     """Whether the path of a member leads out of the archive, on any system."""
-    return member.startswith("/") or ".." in member.split("/") or bool({"\\", ":"} & set(member))
+    drive = re.match(r"[A-Za-z]:", member) is not None
+    return drive or "\\" in member or member.startswith("/") or ".." in member.split("/")
 
 
 @contextmanager

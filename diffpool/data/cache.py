@@ -1,4 +1,4 @@
-"""What was read once, kept in a compact form: COLLAB in 0.4 s instead of 5 s."""
+"""What was read once, kept in a compact form: COLLAB in less than 0.5 s instead of 5 s."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from diffpool.data.archive import text_files
@@ -21,6 +21,7 @@ from diffpool.data.raw import OF_EDGES, OF_GRAPHS, OF_NODES, Categories, RawGrap
 from diffpool.errors import DataError
 
 FORMAT = 1  # to be raised with every change of what is stored or of how files are read
+DTYPE = {"U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
 TABLES = (*OF_NODES, *OF_EDGES, *OF_GRAPHS)
 
 
@@ -104,14 +105,26 @@ def _save(raw: RawGraphs, place: Path) -> None:
 def _load(place: Path, name: str) -> RawGraphs | None:
     """What was saved, or None if there is nothing or not what was saved."""
     try:
-        with safe_open(place, framework="np") as file:
-            about, fields = file.metadata(), file.keys()
-            arrays = {field: file.get_tensor(field) for field in fields}
+        arrays, about = _mapped(place)
         if about.pop("checksum") != _checksum(about, arrays) or about["name"] != name:
             return None
         return _decoded(arrays, about)
     except Exception:  # whatever is wrong with the file: it is read anew
         return None
+
+
+def _mapped(place: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays and metadata of a safetensors file, without the copy that its library makes."""
+    content = np.asarray(np.memmap(place, np.uint8, "r"))
+    start = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    header = json.loads(content[8:start].tobytes())
+    about = header.pop("__metadata__")
+    arrays = {}
+    for field, array in header.items():
+        first, last = array["data_offsets"]
+        flat = content[start + first : start + last].view(DTYPE[array["dtype"]])
+        arrays[field] = flat.reshape(array["shape"])
+    return arrays, about
 
 
 def _decoded(arrays: dict[str, np.ndarray], about: dict[str, str]) -> RawGraphs:

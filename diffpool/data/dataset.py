@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -119,14 +119,6 @@ class GraphDataset:
         chosen = torch.as_tensor(graphs, dtype=torch.int64)
         selected, nodes = self.graphs.select(chosen)
         return GraphBatch(selected, self.x[nodes], self.y[chosen.to(self.y.device)])
-
-    def batches(
-        self, graphs: np.ndarray, size: int, shuffle: np.random.Generator | None = None
-    ) -> Iterator[GraphBatch]:
-        """All these graphs in batches of `size`, the last one smaller; in random order with `shuffle`."""
-        order = graphs if shuffle is None else shuffle.permutation(graphs)
-        for start in range(0, len(order), size):
-            yield self.batch(order[start : start + size])
 
     def to(self, device: torch.device | str) -> GraphDataset:
         return replace(

@@ -20,9 +20,10 @@ WHAT = {"int": "whole number", "float": "number"}
 READ = 1 << 16  # bytes asked for at once: LZMA may give 7000 times as many
 BLOCK = 1 << 22  # bytes parsed at once: numbers and text stay in the processor's cache
 BOM = b"\xef\xbb\xbf"
-SEPARATOR = rb"(?:[ \t]*,[ \t]*|[ \t]+)"
-INTEGER = rb"[+-]?[0-9]+(?:\.0*)?"  # some files have labels such as 1.0
-REAL = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+# Possessive, so that a megabyte of digits or blanks is looked at once.
+SEPARATOR = rb"(?:[ \t]*+,[ \t]*+|[ \t]++)"
+INTEGER = rb"[+-]?[0-9]++(?:\.0*+)?+"  # some files have labels such as 1.0
+REAL = rb"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
 NUMBER = {"int": re.compile(INTEGER), "float": re.compile(REAL)}
 
 
@@ -108,7 +109,7 @@ class Parsed(NamedTuple):
 
 
 def parse_fast(text: bytes, kind: Kind, columns: int) -> Parsed:
-    """With the C kernel: COLLAB's 24.6 million lines in 0.5 s."""
+    """With the C kernel: COLLAB's 24.6 million lines in 0.7 s."""
     assert kernels is not None
     room = (len(text) + 1) // 2  # a number and its separator are two bytes at least
     out = np.empty(room, DTYPE[kind])
@@ -117,7 +118,7 @@ def parse_fast(text: bytes, kind: Kind, columns: int) -> Parsed:
 
 
 def parse_with_numpy(text: bytes, kind: Kind, columns: int) -> Parsed:
-    """With NumPy, which accepts too much, where a pattern says that every line is as it should be."""
+    """With NumPy, which accepts too much, where a pattern says that every line is as it should be: COLLAB in 8 s."""
     if not text.endswith(b"\n") or not _regular(kind, columns).fullmatch(text):
         return parse_slowly(text, kind, columns)
     flat: np.ndarray = np.fromstring(text.replace(b",", b" "), dtype=DTYPE[kind], sep=" ")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diffpool.data.archive import GET_AGAIN, PARTS, Files
+from diffpool.data.archive import GET_AGAIN, OPTIONAL, Files
 from diffpool.data.raw import Categories, RawGraphs
 from diffpool.data.table import Kind, line_of_row, read_table
 from diffpool.errors import DataError
@@ -31,8 +31,7 @@ def read_tu(path: Path, name: str) -> RawGraphs:
 
 def _read(files: Files) -> RawGraphs:
     graph_of_node = _table(files, "graph_indicator")[:, 0]
-    optional = [part for part in PARTS[2:] if part in files]
-    tables = {part: _table(files, part) for part in optional}
+    tables = {part: _table(files, part) for part in OPTIONAL if part in files}
     _check_indicator(files, graph_of_node, {part: len(table) for part, table in tables.items()})
     sizes = np.bincount(graph_of_node - 1)
     edges = _table(files, "A")
@@ -59,7 +58,7 @@ def _read(files: Files) -> RawGraphs:
             edge_attributes=tables.get("edge_attributes"),
         )
     except DataError as error:
-        raise _edge_fault(files, sizes, edges) from error
+        raise (_edge_fault(files, sizes, edges) or error) from error
 
 
 def _table(files: Files, part: str) -> np.ndarray:
@@ -113,7 +112,7 @@ def _check_lines(files: Files, part: str, lines: int, expected: int, each: str, 
         raise _fault(files, part, min(lines, expected), message)
 
 
-def _edge_fault(files: Files, sizes: np.ndarray, edges: np.ndarray) -> DataError:
+def _edge_fault(files: Files, sizes: np.ndarray, edges: np.ndarray) -> DataError | None:
     """What is wrong with edges between nodes counted from 0, in the numbers of the file."""
     nodes = int(sizes.sum())
     outside = np.argwhere((edges < 0) | (edges >= nodes))
@@ -124,7 +123,9 @@ def _edge_fault(files: Files, sizes: np.ndarray, edges: np.ndarray) -> DataError
         message = f"expected node numbers from 1 to {nodes}, as many as lines in {files.file('graph_indicator')}, "
         return _fault(files, "A", row, f"{message}got {value}: {do}")
     graph = np.repeat(np.arange(len(sizes)), sizes)[edges]
-    row = np.flatnonzero(graph[:, 0] != graph[:, 1])[0]
-    (a, b), (g, h) = edges[row] + 1, graph[row] + 1
+    across = np.flatnonzero(graph[:, 0] != graph[:, 1])
+    if len(across) == 0:
+        return None
+    (a, b), (g, h) = edges[across[0]] + 1, graph[across[0]] + 1
     message = f"expected two nodes of one graph, got node {a} of graph {g} and node {b} of graph {h}: {GET_AGAIN}"
-    return _fault(files, "A", row, message)
+    return _fault(files, "A", across[0], message)

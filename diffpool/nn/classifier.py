@@ -42,23 +42,16 @@ class Clusters:
     most: int
     ratio: float | None = None
 
+    def counts(self, sizes: np.ndarray) -> np.ndarray:
+        """The number of clusters of graphs with these numbers of nodes, of any shape."""
+        if self.ratio is None:
+            return np.full(sizes.shape, self.most)
+        # rounded, so that 0.1 · 30 is 3 and not a rounding error above it
+        return np.ceil(np.round(self.ratio * sizes, 9)).astype(np.int64).clip(max=self.most)
+
     def layout(self, rows: Layout) -> Layout:
         """The layout of the coarser level."""
-        device, padding = rows.graph_of_row.device, rows.padding
-        if self.ratio is None:
-            sizes = np.full(len(rows), self.most)
-        else:
-            sizes = np.array([min(share(self.ratio, n), self.most) for n in rows.sizes.tolist()])
-        if padding is None:
-            return Layout.of(sizes, device)
-        if (
-            self.ratio is not None
-        ):  # the last graph of each model makes up for what the others have less
-            of_model = np.where(padding.real, sizes, 0).reshape(padding.models, -1)
-            used = of_model.sum(1)
-            of_model[:, -1] = used.max() + 1 - used
-            sizes = of_model.reshape(-1)
-        return Layout.of(sizes, device, padding.models, padding.real)
+        return Layout.of(self.counts(rows.sizes.numpy()), rows.graph_of_row.device)
 
 
 def share(ratio: float, count: int) -> int:

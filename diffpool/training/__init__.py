@@ -1,9 +1,13 @@
+from diffpool.training.cohort_batches import CohortBatch, CohortBatches
 from diffpool.training.config import Training
 from diffpool.training.loop import (
+    Cohort,
     Epoch,
     Scores,
     evaluate,
+    evaluate_cohort,
     fit_inputs,
+    loss_weights,
     total_loss,
     train,
     train_step,
@@ -14,6 +18,9 @@ from diffpool.training.predictions import write_predictions
 from diffpool.training.trained_model import TrainedModel, load_model, unseen_message
 
 __all__ = [
+    "Cohort",
+    "CohortBatch",
+    "CohortBatches",
     "Epoch",
     "ModelCard",
     "Optimiser",
@@ -21,8 +28,10 @@ __all__ = [
     "TrainedModel",
     "Training",
     "evaluate",
+    "evaluate_cohort",
     "fit_inputs",
     "load_model",
+    "loss_weights",
     "save_model",
     "total_loss",
     "train",

@@ -15,7 +15,7 @@ class Training:
     Attributes:
         epochs: at most so many.
         patience: stop after so many epochs without a lower validation loss.
-        learning_rate, weight_decay: of Adam.
+        learning_rate, weight_decay: of Adam; the decay is of weight matrices, not of biases and normalisations.
         batch_size: graphs in a step.
         clip: the norm of the gradient is clipped to this.
         link_weight, entropy_weight: weights of the two auxiliary losses; all 1 in the paper.

@@ -1,11 +1,14 @@
-"""The training loop: it yields one row for each epoch and leaves the model at its best one."""
+"""The training loop, for M models side by side: it yields a row of every model each epoch and leaves each at its best.
+
+A single model is a cohort of one. What a model does does not depend on its cohort-mates: its batches come from its own
+seed, its losses and gradients from its own graphs.
+"""
 
 from __future__ import annotations
 
-import copy
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diffpool.data import Fold, GraphBatch, GraphDataset
+from diffpool.data import Fold, GraphDataset
 from diffpool.errors import TrainingError
 from diffpool.nn import GraphClassifier, Prediction, Standardise
+from diffpool.training.cohort_batches import CohortBatch, CohortBatches
 from diffpool.training.config import Training
 from diffpool.training.optimiser import Optimiser
+
+State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Epoch:
     validation_loss: float  # without the auxiliary losses: what early stopping watches
     validation_accuracy: float | None
     best: bool  # the lowest validation loss so far
-    seconds: float
+    seconds: float  # of the whole cohort
 
 
 def train(
@@ -42,48 +48,180 @@ def train(
     The model is on the device of the data set. When the iterator ends, or is closed, the model has the parameters of
     the best epoch.
     """
-    optimiser = Optimiser(model, config)
-    shuffle = np.random.default_rng(config.seed)
-    best_loss, best_epoch = math.inf, 0
-    best_state = copy.deepcopy(model.state_dict())
+    cohort = Cohort(model, dataset, [fold], [config])
     try:
-        for epoch in range(1, config.epochs + 1):
-            start = time.perf_counter()
-            loss, class_loss, accuracy = _train_epoch(
-                model, optimiser, dataset, fold, config, shuffle
-            )
-            scores = evaluate(model, dataset, fold.validation)
-            if not (math.isfinite(loss) and math.isfinite(scores.loss)):
-                raise TrainingError(
-                    f"the loss became {loss if not math.isfinite(loss) else scores.loss} in epoch {epoch}: try a "
-                    f"learning rate below {config.learning_rate:g}, or look for huge values in the features"
-                )
-            best = scores.loss < best_loss
-            if best:
-                best_loss, best_epoch = scores.loss, epoch
-                best_state = copy.deepcopy(model.state_dict())
-            yield Epoch(
-                epoch=epoch,
-                train_loss=loss,
-                train_class_loss=class_loss,
-                train_accuracy=accuracy,
-                validation_loss=scores.loss,
-                validation_accuracy=scores.accuracy,
-                best=best,
-                seconds=time.perf_counter() - start,
-            )
-            if epoch - best_epoch >= config.patience:
-                break
+        while not cohort.finished:
+            row = cohort.train_epoch()[0]
+            assert row is not None
+            yield row
     finally:
-        model.load_state_dict(best_state)
+        cohort.restore_best()
 
 
-def total_loss(prediction: Prediction, y: Tensor, weights: dict[str, float]) -> Tensor:
-    """The loss of the task plus the weighted auxiliary losses of every graph: [B]."""
+class Cohort:
+    """M models of one architecture in training, each on its own fold with its own settings."""
+
+    def __init__(
+        self,
+        model: GraphClassifier,
+        dataset: GraphDataset,
+        folds: Sequence[Fold],
+        configs: Sequence[Training],
+    ):
+        self.model, self.dataset = model, dataset
+        self.folds, self.configs = list(folds), list(configs)
+        self.batches = CohortBatches(dataset, model.clusters)
+        self.optimiser = Optimiser(model, configs)
+        self.weights = loss_weights(configs, dataset.x)
+        self.epoch = 0
+        self.best_loss = np.full(len(self), math.inf)
+        self.best_epoch = np.zeros(len(self), np.int64)
+        self.best: State = {name: t.clone() for name, t in model.state_dict().items()}
+
+    def __len__(self) -> int:
+        return len(self.folds)
+
+    @property
+    def active(self) -> list[bool]:
+        """Which models go on: epochs are left, and the validation loss has fallen in the last `patience` of them."""
+        return [
+            self.epoch < config.epochs and self.epoch - best < config.patience
+            for config, best in zip(self.configs, self.best_epoch.tolist(), strict=True)
+        ]
+
+    @property
+    def finished(self) -> bool:
+        return not any(self.active)
+
+    def train_epoch(self) -> list[Epoch | None]:
+        """One epoch of every model that goes on; the row of each, None for those that have stopped."""
+        start = time.perf_counter()
+        active = self.active
+        nothing = np.empty(0, np.int64)
+        self.epoch += 1
+        orders = [
+            np.random.default_rng([config.seed, self.epoch]).permutation(fold.train)
+            if on
+            else nothing
+            for fold, config, on in zip(self.folds, self.configs, active, strict=True)
+        ]
+        losses, class_losses, accuracies = self._train(orders)
+        scores = evaluate_cohort(
+            self.model,
+            self.batches,
+            [
+                fold.validation if on else nothing
+                for fold, on in zip(self.folds, active, strict=True)
+            ],
+        )
+        seconds = time.perf_counter() - start
+        rows: list[Epoch | None] = []
+        improved = []
+        for m, on in enumerate(active):
+            if not on:
+                rows.append(None)
+                continue
+            for value in (losses[m], scores[m].loss):
+                if not math.isfinite(value):
+                    raise TrainingError(
+                        f"the loss became {value} in epoch {self.epoch}{self._which(m)}: try a learning rate below "
+                        f"{self.configs[m].learning_rate:g}, or look for huge values in the features"
+                    )
+            best = scores[m].loss < self.best_loss[m]
+            if best:
+                improved.append(m)
+            rows.append(
+                Epoch(
+                    epoch=self.epoch,
+                    train_loss=losses[m],
+                    train_class_loss=class_losses[m],
+                    train_accuracy=accuracies[m],
+                    validation_loss=scores[m].loss,
+                    validation_accuracy=scores[m].accuracy,
+                    best=best,
+                    seconds=seconds,
+                )
+            )
+        self._keep(improved, [scores[m].loss for m in improved])
+        return rows
+
+    def _which(self, model: int) -> str:
+        return "" if len(self) == 1 else f" of model {model + 1}"
+
+    def _keep(self, models: list[int], losses: list[float]) -> None:
+        if not models:
+            return
+        self.best_loss[models], self.best_epoch[models] = losses, self.epoch
+        rows = torch.tensor(models, device=self.dataset.x.device)
+        for name, tensor in self.model.state_dict().items():
+            self.best[name][rows] = tensor[rows]
+
+    def _train(
+        self, orders: list[np.ndarray]
+    ) -> tuple[list[float], list[float], list[float | None]]:
+        self.model.train()
+        sums = self.dataset.x.new_zeros(len(self), 3, dtype=torch.float64)  # read once an epoch
+        for batch in self.batches.batches(orders, [c.batch_size for c in self.configs]):
+            prediction, loss = train_step(self.model, self.optimiser, batch, self.weights)
+            sums += torch.cat([loss[:, None], _sums(prediction.logits.detach(), batch)], 1)
+        counts = np.array([max(len(order), 1) for order in orders])
+        total, class_total, right = (sums.cpu().numpy() / counts[:, None]).T.tolist()
+        return total, class_total, [None] * len(self) if self.dataset.regression else right
+
+    def restore_best(self) -> None:
+        """Give every model the parameters of its best epoch."""
+        self.model.load_state_dict(self.best)
+
+    def state(self) -> State:
+        """Everything that the run needs to go on later from here."""
+        numbers = {
+            "epoch": torch.tensor(self.epoch),
+            "best_loss": torch.from_numpy(self.best_loss),
+            "best_epoch": torch.from_numpy(self.best_epoch),
+        }
+        parts = {
+            "run": numbers,
+            "model": self.model.state_dict(),
+            "best": self.best,
+            "optimiser": self.optimiser.state(),
+        }
+        return {f"{part}.{name}": t for part, state in parts.items() for name, t in state.items()}
+
+    def load_state(self, state: State) -> None:
+        """Go on from a state."""
+
+        def part(prefix: str) -> State:
+            return {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
+
+        self.epoch = int(state["run.epoch"])
+        self.best_loss = state["run.best_loss"].numpy().copy()
+        self.best_epoch = state["run.best_epoch"].numpy().copy()
+        self.model.load_state_dict(part("model."))
+        self.optimiser.load_state(part("optimiser."))
+        for name, tensor in part("best.").items():
+            self.best[name].copy_(tensor)
+
+
+def loss_weights(configs: Sequence[Training], like: Tensor) -> dict[str, Tensor | float]:
+    """The weight of each named loss for each model: [M], or one number where all have the same."""
+    weights: dict[str, Tensor | float] = {}
+    for name in configs[0].loss_weights:
+        values = [config.loss_weights[name] for config in configs]
+        weights[name] = values[0] if len(set(values)) == 1 else like.new_tensor(values)
+    return weights
+
+
+def total_loss(prediction: Prediction, y: Tensor, weights: dict[str, Tensor | float]) -> Tensor:
+    """The loss of the task plus the weighted auxiliary losses of every graph: [B].
+
+    A weight is one number, or one for each of M models side by side: [M].
+    """
     loss = task_loss(prediction.logits, y)
     for name, auxiliary in prediction.losses.items():
         weight = weights.get(name, 1.0)
-        if weight:
+        if isinstance(weight, Tensor):
+            loss = loss + weight.repeat_interleave(len(loss) // len(weight)) * auxiliary
+        elif weight:
             loss = loss + weight * auxiliary
     return loss
 
@@ -96,36 +234,30 @@ def task_loss(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def train_step(
-    model: GraphClassifier, optimiser: Optimiser, batch: GraphBatch, config: Training
-) -> tuple[Prediction, Tensor]:
-    """One step on the mean loss of a batch; the prediction before it and the loss of every graph: [B]."""
-    prediction = model(batch.graphs, batch.x)
-    loss = total_loss(prediction, batch.y, config.loss_weights)
-    optimiser.step(loss.mean())
-    return prediction, loss.detach()
-
-
-def _train_epoch(
     model: GraphClassifier,
     optimiser: Optimiser,
-    dataset: GraphDataset,
-    fold: Fold,
-    config: Training,
-    shuffle: np.random.Generator,
-) -> tuple[float, float, float | None]:
-    model.train()
-    sums = dataset.x.new_zeros(3, dtype=torch.float64)  # on the device: read once an epoch
-    for batch in dataset.batches(fold.train, config.batch_size, shuffle):
-        prediction, loss = train_step(model, optimiser, batch, config)
-        sums += torch.cat([loss.sum()[None], _sums(prediction.logits.detach(), batch.y)])
-    total, class_total, correct = (sums / max(len(fold.train), 1)).tolist()
-    return total, class_total, None if dataset.regression else correct
+    batch: CohortBatch,
+    weights: dict[str, Tensor | float],
+) -> tuple[Prediction, Tensor]:
+    """One step of every model on the mean loss of its graphs; the prediction before it and the sum of losses: [M]."""
+    prediction = model(batch.graphs, batch.x, batch.plan)
+    loss = total_loss(prediction, batch.y, weights)
+    if len(batch.counts) == 1:
+        optimiser.step(loss.mean())
+        return prediction, loss.detach().sum()[None]
+    sums = torch.where(batch.real, loss.view(batch.real.shape), 0).sum(1)  # [M]
+    counts = batch.real.sum(1)
+    optimiser.step((sums / counts.clamp(min=1)).sum(), counts > 0)
+    return prediction, sums.detach()
 
 
-def _sums(outputs: Tensor, y: Tensor) -> Tensor:
-    """The loss of the task, and the number of right answers (0 for regression), over a batch: [2]."""
-    right = outputs.new_zeros(()) if y.is_floating_point() else (outputs.argmax(-1) == y).sum()
-    return torch.stack([task_loss(outputs, y).sum(), right])
+def _sums(outputs: Tensor, batch: CohortBatch) -> Tensor:
+    """The loss of the task, and the number of right answers (0 for regression), over each model's graphs: [M, 2]."""
+    y = batch.y
+    loss = task_loss(outputs, y)
+    right = torch.zeros_like(loss) if y.is_floating_point() else (outputs.argmax(-1) == y).to(loss)
+    both = torch.stack([loss, right], -1).view(*batch.real.shape, 2)
+    return torch.where(batch.real[..., None], both, 0).sum(1)
 
 
 @dataclass(frozen=True)
@@ -136,17 +268,31 @@ class Scores:
     accuracy: float | None
 
 
-@torch.no_grad()
 def evaluate(
     model: GraphClassifier, dataset: GraphDataset, graphs: np.ndarray, batch_size: int = 100
 ) -> Scores:
-    """The scores of the model on these graphs."""
+    """The scores of one model on these graphs."""
+    return evaluate_cohort(model, CohortBatches(dataset, model.clusters), [graphs], batch_size)[0]
+
+
+@torch.no_grad()
+def evaluate_cohort(
+    model: GraphClassifier,
+    batches: CohortBatches,
+    graphs: Sequence[np.ndarray],
+    batch_size: int = 100,
+) -> list[Scores]:
+    """The scores of each of M models on its own graphs."""
     model.eval()
-    sums = dataset.x.new_zeros(2, dtype=torch.float64)
-    for batch in dataset.batches(graphs, batch_size):
-        sums += _sums(model(batch.graphs, batch.x).logits, batch.y)
-    loss, correct = (sums / max(len(graphs), 1)).tolist()
-    return Scores(loss, None if dataset.regression else correct)
+    sums = batches.x.new_zeros(len(graphs), 2, dtype=torch.float64)
+    for batch in batches.batches(graphs, [batch_size] * len(graphs)):
+        sums += _sums(model(batch.graphs, batch.x, batch.plan).logits, batch)
+    regression = batches.y.is_floating_point()
+    scores = []
+    for own, (loss, right) in zip(graphs, sums.tolist(), strict=True):
+        count = max(len(own), 1)
+        scores.append(Scores(loss / count, None if regression else right / count))
+    return scores
 
 
 def fit_inputs(

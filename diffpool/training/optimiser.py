@@ -1,39 +1,87 @@
-"""Adam with gradient clipping on all parameters as one vector: a few operations a step, however many parameters."""
+"""Adam with gradient clipping for M models side by side: all their parameters are one matrix [M, P].
+
+A few operations a step, however many parameters and models. Each model has its own learning rate, weight decay,
+clipping and count of steps; one that has no graphs in a step is left as it is.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from diffpool.training.config import Training
 
+BETAS, EPS = (0.9, 0.999), 1e-8
+
 
 class Optimiser:
-    """Adam on the parameters of a model, which become views of one vector; frozen ones are left alone.
+    """Adam on the parameters of a model, which become views of one matrix; frozen ones are left alone.
 
     The model must be on its device before, and stay there.
     """
 
-    def __init__(self, model: nn.Module, config: Training):
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        vector = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
-        vector.grad = torch.zeros_like(vector)
+    def __init__(self, model: nn.Module, configs: Training | Sequence[Training]):
+        configs = [configs] if isinstance(configs, Training) else list(configs)
+        self.views = [p for p in model.parameters() if p.requires_grad]
+        rows = [p.detach().reshape(len(configs), -1) for p in self.views]
+        self.parameters = torch.cat(rows, 1)
         start = 0
-        for parameter in parameters:
-            part = slice(start, start + parameter.numel())
-            parameter.data = vector.data[part].view_as(parameter)
-            parameter.grad = vector.grad[part].view_as(parameter)
-            start = part.stop
-        self.gradient: Tensor = vector.grad
-        self.clip = config.clip
-        self.adam = torch.optim.Adam(
-            [vector], lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+        for p, row in zip(self.views, rows, strict=True):
+            part = self.parameters[:, start : start + row.shape[1]]
+            p.data = part.unflatten(1, p.shape[1:] or (1,)).view(p.shape)
+            start += row.shape[1]
+        self.gradient = torch.zeros_like(self.parameters)
+        self.mean, self.square = (
+            torch.zeros_like(self.parameters),
+            torch.zeros_like(self.parameters),
         )
 
-    def step(self, loss: Tensor) -> None:
-        """Move the parameters down the gradient of the loss, its norm clipped."""
-        self.gradient.zero_()
-        loss.backward()
-        norm = torch.linalg.vector_norm(self.gradient)
-        self.gradient.mul_((self.clip / (norm + 1e-6)).clamp(max=1.0))
-        self.adam.step()
+        def column(name: str) -> Tensor:
+            values = [getattr(config, name) for config in configs]
+            return self.parameters.new_tensor(values)[:, None]  # [M, 1]
+
+        self.rate, self.clip = column("learning_rate"), column("clip")
+        self.decay: Tensor | None = None
+        if any(c.weight_decay for c in configs):
+            matrices = [
+                torch.full_like(r[:1], p.dim() > 2) for p, r in zip(self.views, rows, strict=True)
+            ]
+            self.decay = column("weight_decay") * torch.cat(matrices, 1)  # [M, P]
+        self.steps = torch.zeros_like(self.rate, dtype=torch.float64)
+
+    @torch.no_grad()
+    def step(self, loss: Tensor, present: Tensor | None = None) -> None:
+        """Move the parameters down the gradient of the loss, its norm clipped; `present` [M] says of which models."""
+        found = torch.autograd.grad(loss, self.views, allow_unused=True, materialize_grads=True)
+        gradient = self.gradient
+        torch.cat([g.reshape(len(gradient), -1) for g in found], 1, out=gradient)
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        gradient.mul_((self.clip / (norm + 1e-6)).clamp(max=1.0))
+        if self.decay is not None:
+            gradient.addcmul_(self.parameters, self.decay)
+        first, second = BETAS
+        if present is None:
+            self.steps += 1
+            self.mean.lerp_(gradient, 1 - first)
+            self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
+            rate = self.rate
+        else:
+            here = present[:, None].to(gradient.dtype)  # 0 leaves everything of a model as it is
+            self.steps += present[:, None]
+            self.mean.addcmul_(gradient - self.mean, (1 - first) * here)
+            self.square.addcmul_(gradient.square() - self.square, (1 - second) * here)
+            rate = self.rate * here
+        steps = self.steps.clamp(min=1)
+        rate = (rate / (1 - first**steps)).to(gradient.dtype)
+        spread = ((1 - second**steps).sqrt()).to(gradient.dtype)
+        self.parameters.addcdiv_(self.mean * -rate, (self.square.sqrt() / spread).add_(EPS))
+
+    def state(self) -> dict[str, Tensor]:
+        """What a run needs to go on later, beside the parameters."""
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
