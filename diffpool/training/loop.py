@@ -127,7 +127,7 @@ class Cohort:
                         f"the loss became {value} in epoch {self.epoch}{self._which(m)}: try a learning rate below "
                         f"{self.configs[m].learning_rate:g}, or look for huge values in the features"
                     )
-            best = scores[m].loss < self.best_loss[m]
+            best = scores[m].loss < float(self.best_loss[m])
             if best:
                 improved.append(m)
             rows.append(
