@@ -72,11 +72,24 @@ def cpu_step(record: dict[str, Any]) -> str:
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
+def reading(record: dict[str, Any]) -> str:
+    lines = [
+        "| seconds (peak MB) | cold | cached | PyG | PyG / cold | PyG / cached |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in record["rows"].items():
+        cells = [f"{r['seconds']:.2f} ({r['peak_mb']:,})" for r in row.values()]
+        ratios = [row["pyg"]["seconds"] / row[mode]["seconds"] for mode in ("cold", "cached")]
+        lines.append(f"| {name} | {' | '.join(cells)} | {ratios[0]:.0f} × | {ratios[1]:.0f} × |")
+    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
 TABLES: dict[str, tuple[str, str | None, Callable[[dict[str, Any]], str]]] = {
     "embedded": ("embedded", "diffpool", embedded),
     "embedded_table": ("embedded", "diffpool", embedded_table),
     "large_graph": ("large_graph", None, large_graph),
     "cpu_step": ("cpu_step", None, cpu_step),
+    "reading": ("reading", None, reading),
 }
 
 
