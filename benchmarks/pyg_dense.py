@@ -76,10 +76,14 @@ def to_pyg(dataset: GraphDataset, chosen: Iterable[int]) -> list[Data]:
 
 
 def step(
-    model: PygDiffPool, optimiser: torch.optim.Optimizer, graphs: list[Data], clip: float
+    model: PygDiffPool,
+    optimiser: torch.optim.Optimizer,
+    graphs: list[Data],
+    clip: float,
+    device: str = "cpu",
 ) -> None:
     """One training step, collation included, as in PyG's loader."""
-    batch = Batch.from_data_list(graphs)
+    batch = Batch.from_data_list(graphs).to(device)
     logits, auxiliary = model(batch)
     loss = F.cross_entropy(logits, batch.y) + auxiliary
     optimiser.zero_grad()

@@ -192,6 +192,7 @@ typedef struct {
 
 typedef struct {
     Graphs graphs;
+    i64 begin, end; /* the rows of this model */
     Layer layers[MOST_LAYERS];
     i64 count, concat;
     float *kept;
@@ -208,11 +209,19 @@ typedef struct {
     float *grad_x, *grad_adj, *grad_inverse;
     float *grad_out, *grad_h, *grad_beside, *later; /* working space */
     double *partial;                                /* three sums of every column, for each thread */
-    i64 widest;
+    i64 widest, deepest; /* the largest width and d of a layer */
 } Encoder;
 
+typedef struct { /* several models, one after the other in rows; each is a copy with parameters of its own */
+    Encoder *encoders;
+    i64 models, rows;   /* rows of each model, of which some at the end may be unused */
+    int threads;
+    int forward;
+    atomic_llong next;
+} Models;
+
 /* Where each layer reads, writes and keeps; the number of floats kept. */
-static i64 arrange(Encoder *e, const float *x, i64 d) {
+static i64 arrange(Encoder *e, const float *x, i64 d, i64 models) {
     const i64 n = e->graphs.n;
     float *next = e->kept;
     const float *from = x;
@@ -228,7 +237,7 @@ static i64 arrange(Encoder *e, const float *x, i64 d) {
         layer->beside = next, next += n * 2 * d;
         layer->unit = next, next += n * width;
         layer->length = next, next += n;
-        layer->statistics = next, next += 3 * width;
+        layer->statistics = next, next += models * 3 * width;
         layer->ldo = e->concat ? e->ldo : width;
         if (e->concat) layer->out = e->out + column;
         else if (i == e->count - 1) layer->out = e->out;
@@ -350,7 +359,8 @@ INLINE void make_out(const Layer *layer, i64 r0, i64 r1) {
 
 FAST static void layers_forward(void *context, int rank, int threads) {
     Encoder *e = context;
-    const i64 n = e->graphs.n, r0 = n * rank / threads, r1 = n * (rank + 1) / threads, stride = 3 * e->widest;
+    const i64 n = e->end - e->begin, stride = 3 * e->widest;
+    const i64 r0 = e->begin + n * rank / threads, r1 = e->begin + n * (rank + 1) / threads;
     for (i64 i = 0; i < e->count; i++) {
         const Layer *layer = e->layers + i;
         if (i > 0) barrier(threads); /* neighbours of these rows belong to others */
@@ -444,18 +454,19 @@ INLINE void weight_gradient(const float *x, i64 ldx, const float *g, i64 width, 
 FAST static void layers_backward(void *context, int rank, int threads) {
     Encoder *e = context;
     const Graphs *graphs = &e->graphs; /* Aᵀ by rows where A is an edge list */
-    const i64 n = graphs->n, r0 = n * rank / threads, r1 = n * (rank + 1) / threads, stride = 3 * e->widest;
+    const i64 first_row = e->begin, n = e->end - e->begin, stride = 3 * e->widest;
+    const i64 r0 = e->begin + n * rank / threads, r1 = e->begin + n * (rank + 1) / threads;
     double *partial = e->partial + rank * stride;
     const float *grad = e->grad;
     if (e->final) {
         gemm(by_rows(grad + r0 * e->width, e->width), transposed(e->weight, e->full), e->grad_out + r0 * e->ldo, e->ldo,
              r1 - r0, e->ldo, e->width, NULL, 0);
-        weight_gradient(e->out, e->ldo, grad, e->width, n, e->grad_weight, e->full, e->ldo * rank / threads,
-                        e->ldo * (rank + 1) / threads);
+        weight_gradient(e->out + first_row * e->ldo, e->ldo, grad + first_row * e->width, e->width, n, e->grad_weight,
+                        e->full, e->ldo * rank / threads, e->ldo * (rank + 1) / threads);
         if (rank == 0) {
             memset(e->grad_weight + e->ldo * e->full, 0, (e->inputs - e->ldo) * e->full * sizeof(float));
             memset(e->grad_bias, 0, e->full * sizeof(float));
-            for (i64 i = 0; i < n; i++)
+            for (i64 i = first_row; i < e->end; i++)
                 for (i64 j = 0; j < e->width; j++) e->grad_bias[j] += grad[i * e->width + j];
         }
         grad = e->grad_out;
@@ -466,19 +477,22 @@ FAST static void layers_backward(void *context, int rank, int threads) {
         const Layer *layer = e->layers + i;
         const i64 d = layer->d, width = layer->width;
         column -= width;
+        /* each model has its own part of the working space, found from the numbers of its rows */
+        float *grad_h = e->grad_h + e->begin * (e->widest - width);
+        float *grad_beside = e->grad_beside + e->begin * 2 * (e->deepest - d);
         const float *direct = e->concat ? grad + column : i == e->count - 1 ? grad : NULL;
-        sum_gradients(layer, direct, e->ldo, later, e->grad_h, r0, r1, partial);
+        sum_gradients(layer, direct, e->ldo, later, grad_h, r0, r1, partial);
         barrier(threads);
         gather_sums(e->partial, stride, 0, width, layer->grad_shift, rank, threads);
         gather_sums(e->partial, stride, 1, width, layer->grad_scale, rank, threads);
         barrier(threads);
-        through_normalisation(layer, e->grad_h, r0, r1, partial + 2 * width);
+        through_normalisation(layer, grad_h, r0, r1, partial + 2 * width);
         const int onward = i > 0 || e->grad_x;
         if (onward) {
-            gemm(by_rows(e->grad_h + r0 * width, width), transposed(layer->weight, layer->full),
-                 e->grad_beside + r0 * 2 * d, 2 * d, r1 - r0, 2 * d, width, NULL, 0);
+            gemm(by_rows(grad_h + r0 * width, width), transposed(layer->weight, layer->full),
+                 grad_beside + r0 * 2 * d, 2 * d, r1 - r0, 2 * d, width, NULL, 0);
             for (i64 r = r0; r < r1; r++) { /* the half of the mean becomes that of AX */
-                float *of_mean = e->grad_beside + r * 2 * d + d;
+                float *of_mean = grad_beside + r * 2 * d + d;
                 const float inverse = graphs->inverse_degree[r];
                 if (e->grad_inverse && inverse > 0) /* beside holds inverse · AX */
                     e->grad_inverse[r] += dot(of_mean, layer->beside + r * 2 * d + d, d) / inverse;
@@ -488,8 +502,8 @@ FAST static void layers_backward(void *context, int rank, int threads) {
         }
         barrier(threads);
         gather_sums(e->partial, stride, 2, width, layer->grad_bias, rank, threads);
-        weight_gradient(layer->beside, 2 * d, e->grad_h, width, n, layer->grad_weight, layer->full,
-                        2 * d * rank / threads, 2 * d * (rank + 1) / threads);
+        weight_gradient(layer->beside + first_row * 2 * d, 2 * d, grad_h + first_row * width, width, n,
+                        layer->grad_weight, layer->full, 2 * d * rank / threads, 2 * d * (rank + 1) / threads);
         if (rank == 0 && width < layer->full) {
             const i64 rest = (layer->full - width) * sizeof(float);
             memset(layer->grad_bias + width, 0, rest);
@@ -497,21 +511,21 @@ FAST static void layers_backward(void *context, int rank, int threads) {
             memset(layer->grad_shift + width, 0, rest);
         }
         if (onward) {
-            float *to = i > 0 ? e->later : e->grad_x;
+            float *to = i > 0 ? e->later + e->begin * (e->deepest - d) : e->grad_x;
             for (i64 r = r0; r < r1; r++) {
                 float *out = to + r * d;
-                memcpy(out, e->grad_beside + r * 2 * d, d * sizeof(float));
+                memcpy(out, grad_beside + r * 2 * d, d * sizeof(float));
                 if (graphs->adj) continue;
                 for (i64 k = graphs->indptr[r]; k < graphs->indptr[r + 1]; k++) {
                     const float v = graphs->values ? graphs->values[k] : 1.0f;
-                    const float *row = e->grad_beside + graphs->indices[k] * 2 * d + d;
+                    const float *row = grad_beside + graphs->indices[k] * 2 * d + d;
 #pragma omp simd
                     for (i64 j = 0; j < d; j++) out[j] += v * row[j];
                 }
             }
             if (graphs->adj)
                 FOR_BLOCKS(graphs, r0, r1, {
-                    const float *scaled = e->grad_beside + d;
+                    const float *scaled = grad_beside + d;
                     gemm(transposed(graphs->adj + start * graphs->lda + (first - start), graphs->lda),
                          by_rows(scaled + start * 2 * d, 2 * d), to + first * d, d, last - first, d, size, NULL, 1);
                     if (e->grad_adj)
@@ -524,11 +538,35 @@ FAST static void layers_backward(void *context, int rank, int threads) {
     }
 }
 
+/* Unused rows at the end of a model: zero in everything that others read. */
+static void clear_rows(const Encoder *e, i64 end, int forward) {
+    const i64 rows = end - e->end;
+    if (rows <= 0) return;
+    if (forward) {
+        memset(e->out + e->end * e->ldo, 0, rows * e->ldo * sizeof(float));
+        if (e->final) memset(e->final + e->end * e->width, 0, rows * e->width * sizeof(float));
+    } else if (e->grad_x)
+        memset(e->grad_x + e->end * e->layers[0].d, 0, rows * e->layers[0].d * sizeof(float));
+}
+
+/* One model after the other, each by one thread; a single model by all threads. */
+static void run_models(void *context, int rank, int threads) {
+    Models *m = context;
+    for (i64 number; (number = atomic_fetch_add(&m->next, 1)) < m->models;) {
+        Encoder *e = m->encoders + number;
+        e->partial += rank * 3 * e->widest; /* this thread's */
+        (m->forward ? layers_forward : layers_backward)(e, 0, 1);
+        clear_rows(e, (number + 1) * m->rows, m->forward);
+    }
+    (void)threads;
+}
+
 /* --- the pooling of a level: equations 3, 4 and 6 and the two losses, graph by graph --------------------------------- */
 
 typedef struct {
     Graphs graphs;
     const i64 *clusters; /* of each graph */
+    const uint8_t *real; /* which graphs are no padding; NULL: all */
     i64 width, d;        /* of logits, s and the coarse blocks; of z */
     const float *logits, *z, *squared_norm;
     float *s, *out_x, *out_adj, *degree, *inverse, *link, *entropy;
@@ -552,6 +590,15 @@ FAST static void pool_forward(void *context, int rank, int threads) {
         const i64 n = graphs->sizes[g], k = p->clusters[g], r = p->row[g], c = p->cluster[g];
         float *s = p->s + r * w, *as = p->propagated + r * w, *adj = p->out_adj + c * w, *gram = p->gram + c * w;
         double entropy = 0, norm = 0, gram_norm = 0, trace = 0;
+        if (p->real && !p->real[g]) {
+            memset(s, 0, n * w * sizeof(float));
+            memset(adj, 0, k * w * sizeof(float));
+            memset(p->out_x + c * d, 0, k * d * sizeof(float));
+            memset(p->degree + c, 0, k * sizeof(float));
+            memset(p->inverse + c, 0, k * sizeof(float));
+            p->link[g] = p->entropy[g] = 0;
+            continue;
+        }
         for (i64 i = 0; i < n; i++) {
             const float *logits = p->logits + (r + i) * w;
             float *row = s + i * w, largest = -INFINITY, sum = 0, mean = 0;
@@ -613,6 +660,12 @@ FAST static void pool_backward(void *context, int rank, int threads) {
         const i64 n = graphs->sizes[g], k = p->clusters[g], r = p->row[g], c = p->cluster[g];
         const float *s = p->s + r * w, *as = p->propagated + r * w, *gram = p->gram + c * w;
         float *of_adj = work, *through = work + p->most * w, *of_s = through + p->most * w;
+        if (p->real && !p->real[g]) {
+            memset(p->grad_logits + r * w, 0, n * w * sizeof(float));
+            memset(p->grad_z + r * d, 0, n * d * sizeof(float));
+            if (p->grad_adj) memset(p->grad_adj + r * graphs->lda, 0, n * graphs->lda * sizeof(float));
+            continue;
+        }
         const float half = p->of_link && p->link[g] > 0 ? p->of_link[g] / (2 * p->link[g]) : 0; /* of the square */
         for (i64 i = 0; i < k; i++) { /* of A': itself, its degrees, its trace */
             float more = p->of_degree ? p->of_degree[c + i] : 0;
@@ -870,44 +923,95 @@ static void take_graphs(Arguments *from, Graphs *graphs) {
     graphs->inverse_degree = pointer(from);
 }
 
-static int take_encoder(Arguments *from, Encoder *e) {
-    memset(e, 0, sizeof *e);
-    take_graphs(from, &e->graphs);
+/* The encoders of all models: what they share, then their parameters, each with the distance between models. */
+static int take_models(Arguments *from, Models *m) {
+    Encoder e;
+    memset(&e, 0, sizeof e);
+    memset(m, 0, sizeof *m);
+    m->threads = (int)integer(from);
+    m->models = integer(from);
+    m->rows = integer(from);
+    const i64 *used = pointer(from);
+    take_graphs(from, &e.graphs);
     const float *x = pointer(from);
     const i64 d = integer(from);
     const i64 *columns = pointer(from);
-    e->concat = integer(from);
-    e->kept = pointer(from);
-    e->out = pointer(from);
-    e->final = pointer(from);
-    e->weight = pointer(from);
-    e->bias = pointer(from);
-    e->inputs = integer(from);
-    e->full = integer(from);
-    e->width = integer(from);
-    e->count = integer(from);
-    if (e->count < 1 || e->count > MOST_LAYERS) {
+    e.concat = integer(from);
+    e.kept = pointer(from);
+    e.out = pointer(from);
+    e.final = pointer(from);
+    e.inputs = integer(from);
+    e.full = integer(from);
+    e.width = integer(from);
+    e.count = integer(from);
+    if (e.count < 1 || e.count > MOST_LAYERS || m->models < 1) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "too many layers");
         return 0;
     }
-    for (i64 i = 0; i < e->count; i++) {
-        Layer *layer = e->layers + i;
-        layer->weight = pointer(from);
-        layer->bias = pointer(from);
-        layer->scale = pointer(from);
-        layer->shift = pointer(from);
-        layer->running_mean = pointer(from);
-        layer->running_var = pointer(from);
+    for (i64 i = 0; i < e.count; i++) {
+        Layer *layer = e.layers + i;
         layer->training = integer(from);
         layer->momentum = number(from);
         layer->eps = number(from);
         layer->full = integer(from);
         layer->width = integer(from);
-        if (layer->width > e->widest) e->widest = layer->width;
+        if (layer->width > e.widest) e.widest = layer->width;
     }
-    e->layers[e->count - 1].columns = columns;
-    arrange(e, x, d);
-    return !PyErr_Occurred();
+    e.layers[e.count - 1].columns = columns;
+    arrange(&e, x, d, m->models);
+    m->encoders = malloc(sizeof(Encoder) * m->models);
+    e.partial = malloc(sizeof(double) * 3 * (e.widest + 1) * MOST_THREADS);
+    if (!m->encoders || !e.partial) {
+        free(m->encoders);
+        free(e.partial);
+        PyErr_NoMemory();
+        return 0;
+    }
+    for (i64 k = 0; k < m->models; k++) {
+        m->encoders[k] = e;
+        m->encoders[k].begin = k * m->rows;
+        m->encoders[k].end = k * m->rows + (used ? used[k] : m->rows);
+        for (i64 i = 0; i < e.count; i++) m->encoders[k].layers[i].statistics += k * 3 * e.layers[i].width;
+    }
+    return 1;
+}
+
+static void free_models(Models *m) {
+    if (m->encoders) free(m->encoders[0].partial);
+    free(m->encoders);
+}
+
+/* An address and a distance between models, into a field of the encoder or of one of its layers. */
+#define TAKE(from, m, field)                                                                      \
+    do {                                                                                          \
+        float *start_ = pointer(from);                                                            \
+        const i64 distance_ = integer(from);                                                      \
+        for (i64 k_ = 0; k_ < (m)->models; k_++) (m)->encoders[k_].field = start_ ? start_ + k_ * distance_ : NULL; \
+    } while (0)
+
+static void take_parameters(Arguments *from, Models *m) {
+    for (i64 i = 0; i < m->encoders[0].count; i++) {
+        TAKE(from, m, layers[i].weight);
+        TAKE(from, m, layers[i].bias);
+        TAKE(from, m, layers[i].scale);
+        TAKE(from, m, layers[i].shift);
+        TAKE(from, m, layers[i].running_mean);
+        TAKE(from, m, layers[i].running_var);
+    }
+    if (m->encoders[0].final) {
+        TAKE(from, m, weight);
+        TAKE(from, m, bias);
+    }
+}
+
+static void run_all(Models *m, int forward) {
+    m->forward = forward;
+    double *partial = m->encoders[0].partial;
+    Py_BEGIN_ALLOW_THREADS
+    if (m->models == 1) run(forward ? layers_forward : layers_backward, m->encoders, m->threads);
+    else run(run_models, m, m->threads);
+    Py_END_ALLOW_THREADS
+    m->encoders[0].partial = partial;
 }
 
 static PyObject *py_layers_room(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -916,65 +1020,68 @@ static PyObject *py_layers_room(PyObject *self, PyObject *const *args, Py_ssize_
     (void)self;
     memset(&e, 0, sizeof e);
     e.graphs.n = integer(&from);
-    const i64 d = integer(&from);
+    const i64 models = integer(&from), d = integer(&from);
     e.concat = integer(&from);
     e.count = MIN(from.left, MOST_LAYERS);
     for (i64 i = 0; i < e.count; i++) e.layers[i].width = integer(&from);
-    return complete(&from) ? PyLong_FromLongLong(arrange(&e, NULL, d)) : NULL;
+    return complete(&from) ? PyLong_FromLongLong(arrange(&e, NULL, d, models)) : NULL;
 }
 
 static PyObject *py_layers_forward(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Arguments from = {args, count};
-    Encoder e;
+    Models m;
     (void)self;
-    const int threads = (int)integer(&from);
-    if (!take_encoder(&from, &e) || !complete(&from)) return NULL;
-    e.partial = malloc(sizeof(double) * 3 * (e.widest + 1) * MOST_THREADS);
-    if (!e.partial) return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS
-    run(layers_forward, &e, threads);
-    Py_END_ALLOW_THREADS
-    free(e.partial);
+    if (!take_models(&from, &m)) return NULL;
+    take_parameters(&from, &m);
+    if (complete(&from)) run_all(&m, 1);
+    free_models(&m);
+    if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *py_layers_backward(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Arguments from = {args, count};
-    Encoder e;
+    Models m;
     (void)self;
-    const int threads = (int)integer(&from);
-    if (!take_encoder(&from, &e)) return NULL;
-    e.grad = pointer(&from);
-    e.grad_x = pointer(&from);
-    e.grad_adj = pointer(&from);
-    e.grad_inverse = pointer(&from);
+    if (!take_models(&from, &m)) return NULL;
+    take_parameters(&from, &m);
+    const float *grad = pointer(&from);
+    float *grad_x = pointer(&from), *grad_adj = pointer(&from), *grad_inverse = pointer(&from);
+    const Encoder *e = m.encoders;
     i64 deepest = 0;
-    for (i64 i = 0; i < e.count; i++) {
-        Layer *layer = e.layers + i;
-        layer->grad_weight = pointer(&from);
-        layer->grad_bias = pointer(&from);
-        layer->grad_scale = pointer(&from);
-        layer->grad_shift = pointer(&from);
-        if (layer->d > deepest) deepest = layer->d;
+    for (i64 i = 0; i < e->count; i++) {
+        TAKE(&from, &m, layers[i].grad_weight);
+        TAKE(&from, &m, layers[i].grad_bias);
+        TAKE(&from, &m, layers[i].grad_scale);
+        TAKE(&from, &m, layers[i].grad_shift);
+        if (e->layers[i].d > deepest) deepest = e->layers[i].d;
     }
-    e.grad_weight = pointer(&from);
-    e.grad_bias = pointer(&from);
-    if (!complete(&from)) return NULL;
-    const i64 n = e.graphs.n;
-    float *work = malloc(sizeof(float) * (n * (e.ldo + e.widest + 3 * deepest) + 1));
-    e.partial = malloc(sizeof(double) * 3 * (e.widest + 1) * MOST_THREADS);
-    if (work && e.partial) {
-        e.grad_out = work;
-        e.grad_h = e.grad_out + n * e.ldo;
-        e.grad_beside = e.grad_h + n * e.widest;
-        e.later = e.grad_beside + n * 2 * deepest;
-        Py_BEGIN_ALLOW_THREADS
-        run(layers_backward, &e, threads);
-        Py_END_ALLOW_THREADS
-    } else
-        PyErr_NoMemory();
-    free(work);
-    free(e.partial);
+    if (e->final) {
+        TAKE(&from, &m, grad_weight);
+        TAKE(&from, &m, grad_bias);
+    }
+    if (complete(&from)) {
+        const i64 n = e->graphs.n, wide = e->ldo, widest = e->widest;
+        float *work = malloc(sizeof(float) * (n * (wide + widest + 3 * deepest) + 1));
+        if (work) {
+            for (i64 k = 0; k < m.models; k++) {
+                Encoder *each = m.encoders + k;
+                each->grad = grad;
+                each->grad_x = grad_x;
+                each->grad_adj = grad_adj;
+                each->grad_inverse = grad_inverse;
+                each->grad_out = work;
+                each->grad_h = work + n * wide;
+                each->grad_beside = each->grad_h + n * widest;
+                each->later = each->grad_beside + n * 2 * deepest;
+                each->deepest = deepest;
+            }
+            run_all(&m, 0);
+        } else
+            PyErr_NoMemory();
+        free(work);
+    }
+    free_models(&m);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
@@ -983,6 +1090,7 @@ static void take_pooling(Arguments *from, Pooling *p) {
     memset(p, 0, sizeof *p);
     take_graphs(from, &p->graphs);
     p->clusters = pointer(from);
+    p->real = pointer(from);
     p->width = integer(from);
     p->d = integer(from);
     p->logits = pointer(from);

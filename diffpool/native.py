@@ -1,4 +1,4 @@
-"""The optional C kernels of `_native.c`: present if a compiler was there at installation.
+"""The optional kernels: those of `_native.c`, present if a compiler was there at installation, and Triton's on a GPU.
 
 `DIFFPOOL_NATIVE=0` in the environment leaves them unused. Everything they do is done with PyTorch without them.
 """
@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import os
+from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 
 import torch
 from torch import Tensor
+
+TILE = 32  # rows of a tile of a result on a GPU
 
 kernels: ModuleType | None
 try:
@@ -30,6 +34,20 @@ def suits(*tensors: Tensor) -> bool:
             for t in tensors
         )
     )
+
+
+def suits_triton(*tensors: Tensor) -> bool:
+    """Whether the Triton kernels can work on these tensors: float32, on a GPU."""
+    return (
+        _triton_is_there()
+        and not torch.compiler.is_compiling()
+        and all(t.dtype == torch.float32 and t.is_cuda for t in tensors)
+    )
+
+
+@cache
+def _triton_is_there() -> bool:
+    return os.environ.get("DIFFPOOL_NATIVE") != "0" and find_spec("triton") is not None
 
 
 def address(t: Tensor | None) -> int:

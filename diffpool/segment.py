@@ -12,8 +12,9 @@ two. Their slow twins are in `tests/reference.py`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diffpool import native
-from diffpool.native import suits
+from diffpool.native import TILE, suits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +35,9 @@ class Padding:
         np.ndarray
     )  # [B] bool, on the host: False for graphs that are there for their number alone
     rows: Tensor  # [N] bool, on the device: the same for the rows
+    used: (
+        np.ndarray
+    )  # [M] int64, on the host: how many rows of each model are real; they come first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +76,9 @@ class Layout:
         of_row = np.stack([graph_of_row, place_of_row, slot_of_row])
         padding = None
         if real is not None:
-            padding = Padding(models, real, torch.from_numpy(real[graph_of_row]).to(device))
+            rows = torch.from_numpy(real[graph_of_row]).to(device)
+            used = np.where(real, counts, 0).reshape(models, -1).sum(1)
+            padding = Padding(models, np.ascontiguousarray(real), rows, used)
         places = torch.from_numpy(of_row).to(device)  # one transfer, not three
         host = torch.from_numpy(counts.copy())
         return cls(host, total, largest, places[0], places[1], places[2], padding)
@@ -84,6 +90,26 @@ class Layout:
     def uniform(self) -> bool:
         """Whether all graphs have the same size, so that [N, D] can be seen as [B, N/B, D]."""
         return self.total == len(self) * self.largest
+
+    @cached_property
+    def starts(self) -> Tensor:
+        """[B] int64, on the device: the first row of each graph."""
+        return (self.sizes.cumsum(0) - self.sizes).to(self.graph_of_row.device)
+
+    @cached_property
+    def device_sizes(self) -> Tensor:
+        """[B] int64: the sizes, on the device."""
+        return self.sizes.to(self.graph_of_row.device)
+
+    @cached_property
+    def tiles(self) -> Tensor:
+        """[T, 2] int64, on the device: graph and first row of each tile of up to 32 rows of one graph."""
+        sizes = self.sizes.numpy()
+        count = -(-sizes // TILE)
+        graph = np.repeat(np.arange(len(sizes)), count)
+        place = np.arange(len(graph)) - np.repeat(np.cumsum(count) - count, count)
+        first = (np.cumsum(sizes) - sizes)[graph] + TILE * place
+        return torch.from_numpy(np.stack([graph, first], 1)).to(self.graph_of_row.device)
 
     @property
     def real(self) -> Tensor | None:
@@ -143,12 +169,51 @@ def nt(a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False
 def _product(
     form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
 ) -> Tensor:
+    if a.is_cuda and not (rows.uniform and columns.uniform) and native.suits_triton(a, b):
+        return _BlockProduct.apply(form, a, b, rows, columns, square)
     where = (rows.sizes, columns.sizes, rows.slot_of_row, columns.slot_of_row)
     shape = (rows.total, columns.total, columns.largest)
     uniform = rows.uniform and columns.uniform
     if torch.compiler.is_compiling():
         return torch.ops.diffpool.product(form, a, b, *where, *shape, uniform, square)
     return _Product.apply(form, a, b, *where, *shape, uniform, square)  # half the overhead
+
+
+# The gradients of each product are two others: of a and of b, from the gradient g of the result.
+GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[tuple[str, Tensor, Tensor], ...]]] = {
+    "nn": lambda a, b, g: (("nt", g, b), ("tn", a, g)),
+    "tn": lambda a, b, g: (("nt", b, g), ("nn", a, g)),
+    "nt": lambda a, b, g: (("nn", g, b), ("tn", g, a)),
+}
+
+
+def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
+    """What `cuda_blocks.product` must know of the blocks: tiles of the result, starts and sizes of rows and columns."""
+    tiles = columns.tiles if form == "tn" else rows.tiles
+    return tiles, rows.starts, rows.device_sizes, columns.starts, columns.device_sizes
+
+
+class _BlockProduct(torch.autograd.Function):
+    """One of the three products on a GPU, by the kernels of `cuda_blocks`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
+    ) -> Tensor:
+        from diffpool import cuda_blocks
+
+        ctx.form, ctx.where = form, (rows, columns, square)
+        ctx.save_for_backward(a, b)
+        shape = _product_shape(form, b, rows.total, columns.total, columns.largest)
+        return cuda_blocks.product(form, a, b, shape, block_places(form, rows, columns), square)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, b = ctx.saved_tensors
+        of_a, of_b = GRADIENTS[ctx.form](a, b, grad)
+        grad_a = _BlockProduct.apply(*of_a, *ctx.where) if ctx.needs_input_grad[1] else None
+        grad_b = _BlockProduct.apply(*of_b, *ctx.where) if ctx.needs_input_grad[2] else None
+        return None, grad_a, grad_b, None, None, None
 
 
 class _Product(torch.autograd.Function):
@@ -168,11 +233,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, *sizes = ctx.saved_tensors
-        of_a, of_b = {
-            "nn": (("nt", grad, b), ("tn", a, grad)),
-            "tn": (("nt", b, grad), ("nn", a, grad)),
-            "nt": (("nn", grad, b), ("tn", grad, a)),
-        }[ctx.form]
+        of_a, of_b = GRADIENTS[ctx.form](a, b, grad)
         product: Any
         if torch.compiler.is_compiling():
             product = torch.ops.diffpool.product

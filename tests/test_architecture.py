@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "native": set(),
-    "segment": {"native"},
+    "segment": {"cuda_blocks", "native"},
+    "cuda_blocks": {"native"},
     "graphs": {"errors", "segment"},
     "equations": {"graphs", "segment"},
     # 1: models and data do not know each other
@@ -51,6 +52,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "networkx": ("data.own", "viz"),
     "rdkit": ("data.molecules",),
     "torch_geometric": ("data.own",),
+    "triton": ("cuda_blocks",),
     "typer": ("cli",),
     "rich": ("console",),
 }

@@ -9,9 +9,10 @@ import pytest
 import torch
 from samples import gradients, sample
 
-from diffpool.data import embedded
+from diffpool.data import embedded, single_split
 from diffpool.experiments import settings_for, train_once
 from diffpool.nn import PAPER, RELEASED, build
+from diffpool.training import Cohort, Training
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -40,6 +41,38 @@ def test_logits_losses_and_gradients_are_those_of_the_cpu(name: str, training: b
         results.append([t.cpu() for t in (prediction.logits, loss, *found)])
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_in_single_precision_the_kernels_give_what_the_cpu_gives_in_double(name: str) -> None:
+    batch = sample((13, 1, 70, 0, 8, 41), density=0.3, weighted=True)
+    model = build(ARCHITECTURES[name], batch.x.shape[1], 3, largest=70).double().train()
+    results = []
+    for device, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
+        here = copy.deepcopy(model).to(device, dtype)
+        prediction = here(batch.sparse.to(device, dtype), batch.x.to(device, dtype))
+        loss = prediction.logits.square().sum() + sum(v.sum() for v in prediction.losses.values())
+        found = gradients(loss, *here.parameters())
+        results.append([t.cpu().double() for t in (prediction.logits, loss, *found)])
+    for a, b in zip(*results, strict=True):
+        scale = max(1.0, float(a.detach().abs().max()))
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-3 * scale)
+
+
+def test_a_cohort_on_the_gpu_is_the_cohort_on_the_cpu() -> None:
+    """In double precision, over some epochs."""
+    dataset = embedded(40, seed=3, rungs=4)
+    dataset = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
+    folds = [single_split(dataset.y, seed) for seed in range(3)]
+    configs = [Training(epochs=3, seed=seed, batch_size=7 + seed) for seed in range(3)]
+    torch.manual_seed(0)
+    model = build(replace(PAPER, hidden=8, poolings=2), 6, 2, dataset.largest, models=3).double()
+    losses = []
+    for device in ("cpu", "cuda"):
+        cohort = Cohort(copy.deepcopy(model).to(device), dataset.to(device), folds, configs)
+        rows = [cohort.train_epoch() for _ in range(3)]
+        losses.append([row.train_loss for epoch in rows for row in epoch])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-7)
 
 
 def test_a_model_trains_on_the_gpu(tmp_path) -> None:

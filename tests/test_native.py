@@ -10,15 +10,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 from samples import KINDS, Sample, gradients, local, randn, sample, second_derivative
 from torch import Tensor
 
 from diffpool import native
+from diffpool.data import embedded
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.nn import PAPER, BatchNorm, DiffPool, Encoder, Sage, build
 from diffpool.segment import Layout
+from diffpool.training import CohortBatches, total_loss
 
 pytestmark = pytest.mark.skipif(native.kernels is None, reason="the C kernels were not built")
 
@@ -189,6 +192,35 @@ def test_fused_pooling_does_what_the_equations_do(
         assert ("pool_forward" in recorder.called) == (dtype == torch.float32)
     for a, b in zip(*results, strict=True):
         close(a, b, 1e-4)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_a_step_of_several_models_is_the_same_with_and_without_the_kernels(
+    linear: bool, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With different graphs for each, one of them with fewer and one with none: losses, gradients, statistics."""
+    dataset = embedded(12, seed=1, rungs=4)
+    order = ("l2", "relu", "batch")
+    architecture = replace(
+        PAPER, hidden=6, poolings=2, ratio=0.25, assignment_linear=linear, assignment_order=order
+    )
+    fast = build(architecture, 6, 2, dataset.largest, models=3).train()
+    slow = copy.deepcopy(fast)
+    batches = CohortBatches(dataset, fast.clusters)
+    batch = batches.batch(np.array([[0, 3, 5, 7], [2, 9, -1, -1], [-1, -1, -1, -1]]))
+    results = []
+    for model in (fast, slow):
+        recorder.called.clear()
+        if model is slow:
+            monkeypatch.setattr(native, "kernels", None)
+        prediction = model(batch.graphs, batch.x, batch.plan)
+        loss = total_loss(prediction, batch.y, {}).view(batch.real.shape)
+        torch.where(batch.real, loss, 0).sum().backward()
+        logits = prediction.logits.view(*batch.real.shape, -1)[batch.real]
+        results.append([logits, *(p.grad for p in model.parameters()), *model.buffers()])
+        assert model is slow or {"layers_backward", "pool_backward"} <= recorder.called
+    for a, b in zip(*results, strict=True):
+        close(a, b, 2e-4)
 
 
 def test_the_number_of_threads_changes_nothing_but_rounding() -> None:

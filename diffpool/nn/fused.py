@@ -57,18 +57,22 @@ def _describe(graphs: Graphs, csr: Csr | None = None) -> tuple[int, ...]:
 def fitting_layers(
     graphs: Graphs, x: Tensor, convs: Sequence[nn.Module], steps: Sequence[nn.Module]
 ) -> int:
-    """How many layers, from the first on, `sage_layers` can take over: of one model, not too large."""
-    if not (_readable(graphs, x) and x.shape[0] > 0 and graphs.layout.real is None):
+    """How many layers, from the first on, `sage_layers` can take over: not too large."""
+    if not (_readable(graphs, x) and x.shape[0] > 0):
         return 0
+    padding = graphs.layout.padding
+    models = 1 if padding is None else padding.models
     count = 0
     for conv, after in zip(convs, steps, strict=True):
         if not (
             type(conv) is Sage
             and isinstance(after, Steps)
             and after.names == ORDER
-            and conv.linear.models == 1
+            and conv.linear.models == models
             and conv.linear.weight.dtype == x.dtype
-            and 0 < x.shape[0] * max(conv.linear.num_inputs, conv.linear.num_outputs) <= LARGE
+            and 0
+            < x.shape[0] * max(conv.linear.num_inputs, conv.linear.num_outputs)
+            <= LARGE * models
         ):
             break
         count += 1
@@ -126,9 +130,14 @@ class _Layers:
         parameters: Sequence[Tensor],
         csr: Csr | None = None,
     ) -> list[Any]:
-        """The structure Encoder of `_native.c`."""
+        """The structure Models of `_native.c`, and the parameters of each."""
+        padding = self.graphs.layout.padding
+        models = 1 if padding is None else padding.models
         words: list[Any] = [
             torch.get_num_threads(),
+            models,
+            x.shape[0] // models,
+            0 if padding is None else padding.used.ctypes.data,
             *_describe(self.graphs, csr),
             x.data_ptr(),
             x.shape[1],
@@ -136,19 +145,18 @@ class _Layers:
             self.concat,
             kept.data_ptr(),
             out.data_ptr(),
+            address(final),
         ]
-        if final is None:
-            words += [0] * 6
-        else:
-            weight, bias = parameters[-2:]
-            words += [final.data_ptr(), weight.data_ptr(), bias.data_ptr()]
-            words += [weight.shape[1], weight.shape[2], self.final]
+        words += [0, 0, 0] if final is None else [*parameters[-2].shape[1:], self.final]
         words.append(len(self.widths))
         for i, (batch, width) in enumerate(zip(self.batches, self.widths, strict=True)):
-            weight, bias, scale, shift = parameters[4 * i : 4 * i + 4]
-            words += [weight.data_ptr(), bias.data_ptr(), scale.data_ptr(), shift.data_ptr()]
-            words += [batch.running_mean.data_ptr(), batch.running_var.data_ptr()]
-            words += [batch.training, batch.momentum, batch.eps, weight.shape[2], width]
+            words += [batch.training, batch.momentum, batch.eps, parameters[4 * i].shape[2], width]
+        for i, batch in enumerate(self.batches):
+            for t in (*parameters[4 * i : 4 * i + 4], batch.running_mean, batch.running_var):
+                words += [t.data_ptr(), t.stride(0)]
+        if final is not None:
+            for t in parameters[-2:]:
+                words += [t.data_ptr(), t.stride(0)]
         return words
 
 
@@ -163,7 +171,10 @@ class _SageLayers(torch.autograd.Function):
         *parameters: Tensor,
     ) -> Tensor:
         n, widths = x.shape[0], layers.widths
-        kept = x.new_empty(native.kernels.layers_room(n, x.shape[1], layers.concat, *widths))  # type: ignore[union-attr]
+        padding = layers.graphs.layout.padding
+        models = 1 if padding is None else padding.models
+        room = native.kernels.layers_room(n, models, x.shape[1], layers.concat, *widths)  # type: ignore[union-attr]
+        kept = x.new_empty(room)
         out = x.new_empty(n, sum(widths) if layers.concat else widths[-1])
         final = x.new_empty(n, layers.final) if layers.final else None
         native.kernels.layers_forward(*layers.describe(x, kept, out, final, parameters))  # type: ignore[union-attr]
@@ -183,13 +194,12 @@ class _SageLayers(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             grad_adj = torch.zeros_like(graphs.adj)
             grad_inverse = torch.zeros_like(graphs.inverse_degree)
-        grads = [torch.empty_like(p) for p in parameters]
+        grads = [torch.empty(p.shape, dtype=p.dtype) for p in parameters]
         transposed = graphs.adj_t if isinstance(graphs, SparseGraphs) else None
         words = layers.describe(x, kept, out, final, parameters, transposed)
         words += [grad.data_ptr(), address(grad_x), address(grad_adj), address(grad_inverse)]
-        words += [g.data_ptr() for g in grads]
-        if final is None:
-            words += [0, 0]
+        for g in grads:
+            words += [g.data_ptr(), g.stride(0)]
         native.kernels.layers_backward(*words)  # type: ignore[union-attr]
         return grad_x, grad_adj, grad_inverse, None, *grads
 
@@ -245,6 +255,7 @@ class _Pool(torch.autograd.Function):
             torch.get_num_threads(),
             *_describe(graphs),
             clusters.sizes.data_ptr(),
+            0 if graphs.layout.padding is None else graphs.layout.padding.real.ctypes.data,
             logits.shape[1],
             z.shape[1],
             logits.data_ptr(),

@@ -1,0 +1,68 @@
+"""The Triton kernels on the CPU, by Triton's interpreter, in a process of its own: equal to the loop over graphs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+CODE = """
+import torch
+from diffpool import cuda_blocks
+from diffpool.segment import Layout, block_places, nn, nt, tn
+
+generator = torch.Generator().manual_seed(0)
+
+
+def randn(*shape):
+    return torch.randn(shape, generator=generator)
+
+
+for sizes, clusters in (
+    ([5, 0, 40, 1, 70], [2, 0, 9, 1, 35]),
+    ([3, 2], [1, 4]),
+    ([33], [32]),
+    ([0, 0], [3, 2]),
+):
+    rows, columns = Layout.of(sizes), Layout.of(clusters)
+    width, total, k = columns.largest, rows.total, columns.total
+    mask = torch.arange(width) < columns.sizes[rows.graph_of_row][:, None]
+    s = randn(total, width) * mask
+    for d in (1, 7, 64, 100):
+        for form, slow, a, b in (
+            ("nn", nn, s, randn(k, d)),
+            ("tn", tn, s, randn(total, d)),
+            ("nt", nt, randn(total, d), randn(k, d)),
+        ):
+            expected = slow(a, b, rows, columns)
+            where = block_places(form, rows, columns)
+            ours = cuda_blocks.product(form, a, b, expected.shape, where, False)
+            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+    inner = torch.arange(width) < columns.sizes[columns.graph_of_row][:, None]
+    square = randn(k, width) * inner
+    for form, slow, a, b in (
+        ("nn", nn, s, square),
+        ("tn", tn, s, randn(total, width) * mask),
+        ("nt", nt, randn(total, width) * mask, square),
+    ):
+        expected = slow(a, b, rows, columns, square=True)
+        where = block_places(form, rows, columns)
+        ours = cuda_blocks.product(form, a, b, expected.shape, where, True)
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+def test_the_kernels_equal_the_loop_over_graphs() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "equal\n", run.stderr
