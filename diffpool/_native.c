@@ -167,7 +167,7 @@ FAST static void gemm(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k
 
 typedef struct { /* A by rows: an edge list (values may be NULL: all ones), or dense blocks */
     i64 n, graphs;
-    const i64 *sizes;
+    const i64 *sizes, *starts; /* of the graphs */
     const i64 *indptr, *indices;
     const float *values;
     const float *adj;
@@ -257,8 +257,8 @@ INLINE float dot(const float *a, const float *b, i64 d) {
 
 /* Call body(start, size, first, last) for the rows from first to last in the block of each graph. */
 #define FOR_BLOCKS(graphs_, r0, r1, body)                                                        \
-    for (i64 g_ = 0, start = 0; g_ < (graphs_)->graphs && start < (r1); start += (graphs_)->sizes[g_++]) { \
-        const i64 size = (graphs_)->sizes[g_];                                                   \
+    for (i64 g_ = 0; g_ < (graphs_)->graphs && (graphs_)->starts[g_] < (r1); g_++) {               \
+        const i64 start = (graphs_)->starts[g_], size = (graphs_)->sizes[g_];                     \
         const i64 first = start > (r0) ? start : (r0), last = MIN(start + size, (r1));           \
         if (first < last) body                                                                   \
     }
@@ -565,8 +565,7 @@ static void run_models(void *context, int rank, int threads) {
 
 typedef struct {
     Graphs graphs;
-    const i64 *clusters; /* of each graph */
-    const uint8_t *real; /* which graphs are no padding; NULL: all */
+    const i64 *clusters, *cluster; /* of each graph: how many, and the first */
     i64 width, d;        /* of logits, s and the coarse blocks; of z */
     const float *logits, *z, *squared_norm;
     float *s, *out_x, *out_adj, *degree, *inverse, *link, *entropy;
@@ -575,7 +574,6 @@ typedef struct {
     const float *values_t;
     const float *of_s, *of_x, *of_adj, *of_degree, *of_inverse, *of_link, *of_entropy; /* gradients; NULL: zero */
     float *grad_logits, *grad_z, *grad_adj;
-    i64 *row, *cluster; /* where each graph starts */
     float *work;        /* three blocks [most nodes, W] for each thread */
     i64 most;
     atomic_llong next;
@@ -587,18 +585,9 @@ FAST static void pool_forward(void *context, int rank, int threads) {
     const i64 w = p->width, d = p->d;
     (void)rank, (void)threads;
     for (i64 g; (g = atomic_fetch_add(&p->next, 1)) < graphs->graphs;) {
-        const i64 n = graphs->sizes[g], k = p->clusters[g], r = p->row[g], c = p->cluster[g];
+        const i64 n = graphs->sizes[g], k = p->clusters[g], r = graphs->starts[g], c = p->cluster[g];
         float *s = p->s + r * w, *as = p->propagated + r * w, *adj = p->out_adj + c * w, *gram = p->gram + c * w;
         double entropy = 0, norm = 0, gram_norm = 0, trace = 0;
-        if (p->real && !p->real[g]) {
-            memset(s, 0, n * w * sizeof(float));
-            memset(adj, 0, k * w * sizeof(float));
-            memset(p->out_x + c * d, 0, k * d * sizeof(float));
-            memset(p->degree + c, 0, k * sizeof(float));
-            memset(p->inverse + c, 0, k * sizeof(float));
-            p->link[g] = p->entropy[g] = 0;
-            continue;
-        }
         for (i64 i = 0; i < n; i++) {
             const float *logits = p->logits + (r + i) * w;
             float *row = s + i * w, largest = -INFINITY, sum = 0, mean = 0;
@@ -657,15 +646,9 @@ FAST static void pool_backward(void *context, int rank, int threads) {
     float *work = p->work + rank * 3 * p->most * w;
     (void)threads;
     for (i64 g; (g = atomic_fetch_add(&p->next, 1)) < graphs->graphs;) {
-        const i64 n = graphs->sizes[g], k = p->clusters[g], r = p->row[g], c = p->cluster[g];
+        const i64 n = graphs->sizes[g], k = p->clusters[g], r = graphs->starts[g], c = p->cluster[g];
         const float *s = p->s + r * w, *as = p->propagated + r * w, *gram = p->gram + c * w;
         float *of_adj = work, *through = work + p->most * w, *of_s = through + p->most * w;
-        if (p->real && !p->real[g]) {
-            memset(p->grad_logits + r * w, 0, n * w * sizeof(float));
-            memset(p->grad_z + r * d, 0, n * d * sizeof(float));
-            if (p->grad_adj) memset(p->grad_adj + r * graphs->lda, 0, n * graphs->lda * sizeof(float));
-            continue;
-        }
         const float half = p->of_link && p->link[g] > 0 ? p->of_link[g] / (2 * p->link[g]) : 0; /* of the square */
         for (i64 i = 0; i < k; i++) { /* of A': itself, its degrees, its trace */
             float more = p->of_degree ? p->of_degree[c + i] : 0;
@@ -727,16 +710,15 @@ typedef struct {
     const float *a, *b;
     float *out;
     i64 lda, ldb, ldo, graphs, width, square, limit;
-    const i64 *rows, *columns;
+    const i64 *rows, *row, *columns, *column; /* of each graph: how many, and the first */
 } Products;
 
 /* For all graphs whose block has at most `limit` multiplications; out is zero before. */
 FAST static void products(void *context, int rank, int threads) {
     const Products *p = context;
-    i64 r = 0, c = 0;
     (void)rank, (void)threads;
     for (i64 g = 0; g < p->graphs; g++) {
-        const i64 n = p->rows[g], k = p->columns[g], d = p->square ? k : p->width;
+        const i64 n = p->rows[g], k = p->columns[g], d = p->square ? k : p->width, r = p->row[g], c = p->column[g];
         if (n * k * d <= p->limit) {
             const float *a = p->a + r * p->lda;
             if (p->form == 0)
@@ -746,8 +728,6 @@ FAST static void products(void *context, int rank, int threads) {
             else
                 gemm(by_rows(a, p->lda), transposed(p->b + c * p->ldb, p->ldb), p->out + r * p->ldo, p->ldo, n, k, d, NULL, 1);
         }
-        r += n;
-        c += k;
     }
 }
 
@@ -915,6 +895,7 @@ static void take_graphs(Arguments *from, Graphs *graphs) {
     graphs->n = integer(from);
     graphs->graphs = integer(from);
     graphs->sizes = pointer(from);
+    graphs->starts = pointer(from);
     graphs->indptr = pointer(from);
     graphs->indices = pointer(from);
     graphs->values = pointer(from);
@@ -1090,7 +1071,7 @@ static void take_pooling(Arguments *from, Pooling *p) {
     memset(p, 0, sizeof *p);
     take_graphs(from, &p->graphs);
     p->clusters = pointer(from);
-    p->real = pointer(from);
+    p->cluster = pointer(from);
     p->width = integer(from);
     p->d = integer(from);
     p->logits = pointer(from);
@@ -1108,16 +1089,10 @@ static void take_pooling(Arguments *from, Pooling *p) {
     p->log_sum = pointer(from);
 }
 
-/* Run the task with the starts of the graphs and working space for each thread. */
+/* Run the task with working space for each thread. */
 static PyObject *run_pooling(Task task, Pooling *p, int threads, i64 blocks) {
-    i64 row = 0, cluster = 0;
     threads = MIN(threads, MOST_THREADS);
-    p->row = malloc(sizeof(i64) * (2 * p->graphs.graphs + 1));
-    if (!p->row) return PyErr_NoMemory();
-    p->cluster = p->row + p->graphs.graphs;
     for (i64 g = 0; g < p->graphs.graphs; g++) {
-        p->row[g] = row, row += p->graphs.sizes[g];
-        p->cluster[g] = cluster, cluster += p->clusters[g];
         if (p->graphs.sizes[g] > p->most) p->most = p->graphs.sizes[g];
         if (p->clusters[g] > p->most) p->most = p->clusters[g];
     }
@@ -1128,7 +1103,6 @@ static PyObject *run_pooling(Task task, Pooling *p, int threads, i64 blocks) {
         Py_END_ALLOW_THREADS
     } else
         PyErr_NoMemory();
-    free(p->row);
     free(p->work);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
@@ -1177,7 +1151,9 @@ static PyObject *py_products(PyObject *self, PyObject *const *args, Py_ssize_t c
     p.out = pointer(&from);
     p.ldo = integer(&from);
     p.rows = pointer(&from);
+    p.row = pointer(&from);
     p.columns = pointer(&from);
+    p.column = pointer(&from);
     p.graphs = integer(&from);
     p.width = integer(&from);
     p.square = integer(&from);

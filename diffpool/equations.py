@@ -39,7 +39,10 @@ def pooled_channels(graphs: Graphs, s: Tensor, clusters: Layout) -> tuple[Tensor
 def assignment(logits: Tensor, rows: Layout, clusters: Layout) -> Tensor:
     """Equation 6: S = softmax(GNN_pool(A, X)), each node over the clusters of its graph: [N, W] → local [N, W]."""
     mask = column_mask(rows, clusters)
-    return (logits if mask is None else logits.masked_fill(~mask, -torch.inf)).softmax(-1)
+    if mask is None:
+        return logits.softmax(-1)
+    s = logits.masked_fill(~mask, torch.finfo(logits.dtype).min).softmax(-1)
+    return s if rows.complete else s * mask  # a row of no graph has no clusters
 
 
 def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:

@@ -50,7 +50,7 @@ class _Graphs:
         total = sum_rows(h, self.layout)
         if how == "sum":
             return total
-        count = self.layout.sizes.to(h).clamp(min=1)  # [B]
+        count = self.layout.device_sizes.to(h.dtype).clamp(min=1)  # [B]
         return total / count.view(-1, *(1 for _ in h.shape[1:]))
 
 
@@ -199,21 +199,19 @@ class SparseGraphs(_Graphs):
     ) -> tuple[SparseGraphs, Tensor]:
         """The batch of these graphs in this order, and the numbers of its nodes in this one: [N'].
 
-        `layout` may give a graph other sizes than its own, if the graph is the last one and has a single node: it is
-        then that node again and again.
+        `layout` has their sizes, and may have rows of no graph: these are the last node of all.
         """
         device = self.degree.device
         chosen = torch.as_tensor(graphs, dtype=torch.int64)
-        ends = self.layout.sizes.cumsum(0)
         if layout is None:
             layout = Layout.of(self.layout.sizes[chosen], device)
-        sizes, starts = layout.sizes, (ends - self.layout.sizes)[chosen]
-        shift = (starts - (sizes.cumsum(0) - sizes)).to(device)[
-            layout.graph_of_row
-        ]  # [N']: old − new
+        shift = (self.layout.starts[chosen] - layout.starts).to(device)  # [B']: old − new
+        if not layout.complete:
+            shift = torch.cat([shift, shift.new_zeros(1)])
+        shift = shift[layout.graph_of_row]  # [N']
         nodes = torch.arange(layout.total, device=device) + shift
-        if layout.padding is not None:
-            nodes = nodes.clamp(max=self.num_nodes - 1)
+        if layout.real is not None:
+            nodes = torch.where(layout.real, nodes, self.num_nodes - 1)
         adj, edges = _select_rows(self.adj, nodes, shift)
         adj_t, edges_t = adj, edges
         if self.adj_t is not self.adj:
@@ -286,7 +284,7 @@ class DenseGraphs(_Graphs):
 
     def block(self, graph: int) -> Tensor:
         """The adjacency matrix of one graph: [k_g, k_g]."""
-        start, size = int(self.layout.sizes[:graph].sum()), int(self.layout.sizes[graph])
+        start, size = int(self.layout.starts[graph]), int(self.layout.sizes[graph])
         return self.adj[start : start + size, :size]
 
     def __repr__(self) -> str:

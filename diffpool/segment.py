@@ -27,35 +27,25 @@ from diffpool.native import TILE, suits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Padding:
-    """Models side by side have as many rows each: the last graph of each fills up (`data.CohortBatches`)."""
-
-    models: int
-    real: (
-        np.ndarray
-    )  # [B] bool, on the host: False for graphs that are there for their number alone
-    rows: Tensor  # [N] bool, on the device: the same for the rows
-    used: (
-        np.ndarray
-    )  # [M] int64, on the host: how many rows of each model are real; they come first
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Layout:
-    """How N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows.
+    """How N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows from `starts[g]` on.
 
-    `sizes` stays on the host, so that shapes and loops are planned without asking the device.
+    `sizes` stays on the host, so that shapes and loops are planned without asking the device. With several models side
+    by side each has as many rows, and those at the end of a model that has fewer belong to no graph.
     """
 
     sizes: Tensor  # [B] int64, on the host
+    starts: Tensor  # [B] int64, on the host
     total: int  # N
     largest: int
-    graph_of_row: Tensor  # [N] int64, on the device
+    graph_of_row: Tensor  # [N] int64, on the device; B for a row of no graph
     place_of_row: Tensor  # [N] int64, on the device: 0 for the first row of each graph
-    slot_of_row: (
-        Tensor  # [N] int64, on the device: the row when every graph is padded to the largest
-    )
-    padding: Padding | None = None  # None: every graph is real
+    # [N] int64, on the device: the row when every graph is padded to the largest; B · largest for a row of no graph
+    slot_of_row: Tensor
+    device_sizes: Tensor  # [B] int64: the sizes, on the device
+    complete: bool = True  # whether every row belongs to a graph
+    real: Tensor | None = None  # [N] bool, on the device: which rows belong to graphs; None if all do
+    models: int = 1
 
     @classmethod
     def of(
@@ -63,25 +53,42 @@ class Layout:
         sizes: Sequence[int] | np.ndarray | Tensor,
         device: torch.device | str = "cpu",
         models: int = 1,
-        real: np.ndarray | None = None,
     ) -> Layout:
-        """The layout of graphs with these sizes; `real` [B] says which graphs of `models` models are not padding."""
-        counts = np.asarray(sizes, dtype=np.int64)
-        total = int(counts.sum())
-        graph_of_row = np.repeat(np.arange(len(counts)), counts)
-        starts = np.cumsum(counts) - counts
-        place_of_row = np.arange(total) - starts[graph_of_row]
+        """The layout of graphs with these sizes: those of the first model, as many of the second, and so on."""
+        counts = np.asarray(sizes).astype(np.int64)
         largest = int(counts.max(initial=0))
+        of_model = counts.reshape(models, -1) if models > 1 else counts[None]
+        rows = int(of_model.sum(1).max(initial=0))  # of each model
+        starts = np.cumsum(of_model, 1) - of_model + rows * np.arange(len(of_model))[:, None]
+        starts = starts.reshape(-1)
+        if models == 1:
+            graph_of_row = np.repeat(np.arange(len(counts)), counts)
+            place_of_row = np.arange(rows) - starts[graph_of_row]
+        else:
+            graph_of_row = np.full(models * rows, len(counts))
+            place_of_row = np.zeros(models * rows, np.int64)
+            graph = np.repeat(np.arange(len(counts)), counts)
+            place = np.arange(len(graph)) - np.repeat(np.cumsum(counts) - counts, counts)
+            owned = starts[graph] + place
+            graph_of_row[owned], place_of_row[owned] = graph, place
         slot_of_row = graph_of_row * largest + place_of_row
-        of_row = np.stack([graph_of_row, place_of_row, slot_of_row])
-        padding = None
-        if real is not None:
-            rows = torch.from_numpy(real[graph_of_row]).to(device)
-            used = np.where(real, counts, 0).reshape(models, -1).sum(1)
-            padding = Padding(models, np.ascontiguousarray(real), rows, used)
-        places = torch.from_numpy(of_row).to(device)  # one transfer, not three
-        host = torch.from_numpy(counts.copy())
-        return cls(host, total, largest, places[0], places[1], places[2], padding)
+        places = np.stack([graph_of_row, place_of_row, slot_of_row])  # one transfer, not three
+        on_device = torch.from_numpy(places).to(device)
+        complete = int(counts.sum()) == models * rows
+        host = torch.from_numpy(counts)
+        return cls(
+            sizes=host,
+            starts=torch.from_numpy(starts),
+            total=models * rows,
+            largest=largest,
+            graph_of_row=on_device[0],
+            place_of_row=on_device[1],
+            slot_of_row=on_device[2],
+            device_sizes=host.to(device),
+            complete=complete,
+            real=None if complete else on_device[0] < len(counts),
+            models=models,
+        )
 
     def __len__(self) -> int:
         return self.sizes.shape[0]
@@ -92,38 +99,33 @@ class Layout:
         return self.total == len(self) * self.largest
 
     @cached_property
-    def starts(self) -> Tensor:
-        """[B] int64, on the device: the first row of each graph."""
-        return (self.sizes.cumsum(0) - self.sizes).to(self.graph_of_row.device)
+    def used(self) -> np.ndarray:
+        """[M] int64: how many rows of each model belong to graphs; they come first."""
+        return self.sizes.numpy().reshape(self.models, -1).sum(1)
 
     @cached_property
-    def device_sizes(self) -> Tensor:
-        """[B] int64: the sizes, on the device."""
-        return self.sizes.to(self.graph_of_row.device)
+    def device_starts(self) -> Tensor:
+        """[B] int64: the starts, on the device."""
+        return self.starts.to(self.graph_of_row.device)
 
     @cached_property
     def tiles(self) -> Tensor:
         """[T, 2] int64, on the device: graph and first row of each tile of up to 32 rows of one graph."""
-        sizes = self.sizes.numpy()
+        sizes, starts = self.sizes.numpy(), self.starts.numpy()
         count = -(-sizes // TILE)
         graph = np.repeat(np.arange(len(sizes)), count)
         place = np.arange(len(graph)) - np.repeat(np.cumsum(count) - count, count)
-        first = (np.cumsum(sizes) - sizes)[graph] + TILE * place
+        first = starts[graph] + TILE * place
         return torch.from_numpy(np.stack([graph, first], 1)).to(self.graph_of_row.device)
 
-    @property
-    def real(self) -> Tensor | None:
-        """[N] bool, on the device: which rows belong to real graphs; None if all do."""
-        return None if self.padding is None else self.padding.rows
-
     def to(self, device: torch.device | str) -> Layout:
-        padding = self.padding
         return replace(
             self,
             graph_of_row=self.graph_of_row.to(device),
             place_of_row=self.place_of_row.to(device),
             slot_of_row=self.slot_of_row.to(device),
-            padding=None if padding is None else replace(padding, rows=padding.rows.to(device)),
+            device_sizes=self.device_sizes.to(device),
+            real=None if self.real is None else self.real.to(device),
         )
 
     def __repr__(self) -> str:
@@ -131,10 +133,11 @@ class Layout:
 
 
 def column_counts(rows: Layout, columns: Layout) -> Tensor | None:
-    """How many local columns each row has: [N]; None if every row has as many."""
-    if columns.uniform:
-        return None
-    return columns.sizes.to(rows.graph_of_row.device)[rows.graph_of_row]
+    """How many local columns each row has: [N]; None if every row has as many. A row of no graph has none."""
+    if not rows.complete:
+        sizes = torch.cat([columns.device_sizes, columns.device_sizes.new_zeros(1)])
+        return sizes[rows.graph_of_row]
+    return None if columns.uniform else columns.device_sizes[rows.graph_of_row]
 
 
 def column_mask(rows: Layout, columns: Layout) -> Tensor | None:
@@ -171,7 +174,14 @@ def _product(
 ) -> Tensor:
     if a.is_cuda and not (rows.uniform and columns.uniform) and native.suits_triton(a, b):
         return _BlockProduct.apply(form, a, b, rows, columns, square)
-    where = (rows.sizes, columns.sizes, rows.slot_of_row, columns.slot_of_row)
+    where = (
+        rows.sizes,
+        rows.starts,
+        rows.slot_of_row,
+        columns.sizes,
+        columns.starts,
+        columns.slot_of_row,
+    )
     shape = (rows.total, columns.total, columns.largest)
     uniform = rows.uniform and columns.uniform
     if torch.compiler.is_compiling():
@@ -190,7 +200,8 @@ GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[tuple[str, Tensor,
 def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
     """What `cuda_blocks.product` must know of the blocks: tiles of the result, starts and sizes of rows and columns."""
     tiles = columns.tiles if form == "tn" else rows.tiles
-    return tiles, rows.starts, rows.device_sizes, columns.starts, columns.device_sizes
+    of_rows = (rows.device_starts, rows.device_sizes)
+    return tiles, *of_rows, columns.device_starts, columns.device_sizes
 
 
 class _BlockProduct(torch.autograd.Function):
@@ -227,8 +238,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor | None) -> None:
         form, a, b, *where = inputs
-        ctx.form, ctx.where = form, where[4:]
-        ctx.save_for_backward(a, b, *where[:4])
+        ctx.form, ctx.where = form, where[6:]
+        ctx.save_for_backward(a, b, *where[:6])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -241,7 +252,7 @@ class _Product(torch.autograd.Function):
             product = _Product.apply if torch.is_grad_enabled() else _product_kernel
         grad_a = product(*of_a, *sizes, *ctx.where) if ctx.needs_input_grad[1] else None
         grad_b = product(*of_b, *sizes, *ctx.where) if ctx.needs_input_grad[2] else None
-        return None, grad_a, grad_b, *(None for _ in range(9))
+        return None, grad_a, grad_b, *(None for _ in range(11))
 
 
 def _product_shape(form: str, b: Tensor, total: int, clusters: int, width: int) -> tuple[int, int]:
@@ -255,8 +266,10 @@ def _product_kernel(
     a: Tensor,
     b: Tensor,
     row_sizes: Tensor,
-    column_sizes: Tensor,
+    row_starts: Tensor,
     row_slot: Tensor,
+    column_sizes: Tensor,
+    column_starts: Tensor,
     column_slot: Tensor,
     total: int,
     clusters: int,
@@ -271,9 +284,10 @@ def _product_kernel(
     if uniform:
         x, y = a.reshape(graphs, -1, a.shape[1]), b.reshape(graphs, -1, b.shape[1])
         return _batched(form, x, y).view(shape)
-    rows, columns = row_sizes.tolist(), column_sizes.tolist()
+    blocks = (row_sizes, row_starts, column_sizes, column_starts)
     if suits(a, b):
-        return _small_and_large(form, a, b, row_sizes, column_sizes, rows, columns, square, shape)
+        return _small_and_large(form, a, b, blocks, square, shape)
+    rows, columns = row_sizes.tolist(), column_sizes.tolist()
     padded = graphs * max(rows) * width
     wasted = padded - sum(map(operator.mul, rows, columns))
     # Padding costs a multiplication for each wasted entry and column, a loop about 15 µs for each graph.
@@ -285,9 +299,11 @@ def _product_kernel(
             else _pad(b, column_slot, width, graphs)
         )
         z = _batched(form, x, y).flatten(0, 1)
+        if sum(rows) < total or sum(columns) < clusters:  # for rows of no graph
+            z = torch.cat([z, z.new_zeros(1, z.shape[1])])
         return z.index_select(0, column_slot if form == "tn" else row_slot)
     out = a.new_zeros(shape)
-    _looped(form, a, b, out, rows, columns, square)
+    _looped(form, a, b, out, blocks, square)
     return out
 
 
@@ -298,10 +314,7 @@ def _small_and_large(
     form: str,
     a: Tensor,
     b: Tensor,
-    row_sizes: Tensor,
-    column_sizes: Tensor,
-    rows: list[int],
-    columns: list[int],
+    blocks: tuple[Tensor, ...],
     square: bool,
     shape: tuple[int, int],
 ) -> Tensor:
@@ -317,15 +330,14 @@ def _small_and_large(
         b.stride(0),
         out.data_ptr(),
         out.stride(0),
-        row_sizes.data_ptr(),
-        column_sizes.data_ptr(),
-        len(rows),
+        *(t.data_ptr() for t in blocks),
+        len(blocks[0]),
         a.shape[1] if form == "nt" else b.shape[1],
         square,
         SMALL,
     )
-    if max(rows) * max(columns) * b.shape[1] > SMALL:
-        _looped(form, a, b, out, rows, columns, square, above=SMALL)
+    if int(blocks[0].max()) * int(blocks[2].max()) * b.shape[1] > SMALL:
+        _looped(form, a, b, out, blocks, square, above=SMALL)
     return out
 
 
@@ -334,9 +346,9 @@ def _batched(form: str, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _pad(h: Tensor, slot_of_row: Tensor, largest: int, graphs: int) -> Tensor:
-    """Every graph with as many rows as the largest: [N, D] → [B, largest, D]."""
-    padded = h.new_zeros(graphs * largest, h.shape[1]).index_copy_(0, slot_of_row, h)
-    return padded.view(graphs, largest, h.shape[1])
+    """Every graph with as many rows as the largest: [N, D] → [B, largest, D]; rows of no graph go behind the last."""
+    padded = h.new_zeros(graphs * largest + 1, h.shape[1]).index_copy_(0, slot_of_row, h)
+    return padded[:-1].view(graphs, largest, h.shape[1])
 
 
 def _looped(
@@ -344,14 +356,12 @@ def _looped(
     a: Tensor,
     b: Tensor,
     out: Tensor,
-    rows: list[int],
-    columns: list[int],
+    blocks: tuple[Tensor, ...],
     square: bool,
     above: int = 0,
 ) -> None:
     """Write the blocks with more than `above` multiplications into `out`, which is zero before."""
-    r = c = 0
-    for n, k in zip(rows, columns, strict=True):
+    for n, r, k, c in zip(*(t.tolist() for t in blocks), strict=True):
         d = k if square else None
         if n * k * (d or b.shape[1]) <= above:
             pass
@@ -361,7 +371,6 @@ def _looped(
             torch.mm(a[r : r + n, :k].T, b[r : r + n, :d], out=out[c : c + k, :d])
         else:
             torch.mm(a[r : r + n, :d], b[c : c + k, :d].T, out=out[r : r + n, :k])
-        r, c = r + n, c + k
 
 
 # --- sparse times dense ---------------------------------------------------------------------------------------
@@ -428,8 +437,9 @@ def spmm_kernel(
 # Registered as operators, so that torch.compile sees one call each and does not unroll the loop over graphs.
 _library = torch.library.Library("diffpool", "DEF")
 _library.define(
-    "product(str form, Tensor a, Tensor b, Tensor row_sizes, Tensor column_sizes, Tensor row_slot,"
-    " Tensor column_slot, SymInt total, SymInt clusters, SymInt width, bool uniform, bool square) -> Tensor"
+    "product(str form, Tensor a, Tensor b, Tensor row_sizes, Tensor row_starts, Tensor row_slot,"
+    " Tensor column_sizes, Tensor column_starts, Tensor column_slot,"
+    " SymInt total, SymInt clusters, SymInt width, bool uniform, bool square) -> Tensor"
 )
 _library.define(
     "spmm(Tensor h, Tensor indptr, Tensor indices, Tensor? values, Tensor indptr_t, Tensor indices_t,"
@@ -447,7 +457,7 @@ torch.library.register_autograd(
 
 @torch.library.register_fake("diffpool::product", lib=_library)
 def _(form: str, a: Tensor, b: Tensor, *where: Any) -> Tensor:
-    return a.new_empty(_product_shape(form, b, *where[4:7]))
+    return a.new_empty(_product_shape(form, b, *where[6:9]))
 
 
 @torch.library.register_fake("diffpool::spmm", lib=_library)
@@ -462,7 +472,9 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     """The sum over each graph's rows: [N, …] → [B, …]; zero for an empty graph."""
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).sum(1)
-    return h.new_zeros(len(layout), *h.shape[1:]).index_add(0, layout.graph_of_row, h)
+    graphs = len(layout) + (not layout.complete)  # one more for the rows of no graph
+    sums = h.new_zeros(graphs, *h.shape[1:]).index_add(0, layout.graph_of_row, h)
+    return sums if layout.complete else sums[:-1]
 
 
 def max_rows(h: Tensor, layout: Layout) -> Tensor:
@@ -470,6 +482,6 @@ def max_rows(h: Tensor, layout: Layout) -> Tensor:
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).amax(1)
     index = layout.graph_of_row[:, None].expand_as(h)
-    least = h.new_full((len(layout), h.shape[1]), -torch.inf)
-    empty = (layout.sizes == 0).to(h.device)[:, None]
-    return least.scatter_reduce(0, index, h, reduce="amax").masked_fill(empty, 0)
+    least = h.new_full((len(layout) + (not layout.complete), h.shape[1]), -torch.inf)
+    found = least.scatter_reduce(0, index, h, reduce="amax")[: len(layout)]
+    return found.masked_fill(layout.device_sizes[:, None] == 0, 0)

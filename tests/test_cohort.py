@@ -7,16 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.errors import TrainingError
-from diffpool.nn import PAPER, RELEASED, Architecture, Clusters, GraphClassifier, build, flat
+from diffpool.nn import PAPER, RELEASED, Architecture, GraphClassifier, build, flat
 from diffpool.training import Cohort, CohortBatches, Epoch, Training, evaluate, evaluate_cohort
-from diffpool.training.cohort_batches import filler_sizes
 
 SMALL = replace(PAPER, hidden=6)
 ARCHITECTURES = {
@@ -216,31 +212,10 @@ def test_every_graph_of_every_model_is_in_one_batch_of_an_epoch(dataset: GraphDa
             seen[m] += y[m][batch.real[m]].tolist()
         rows = batch.graphs.layout
         assert rows.total % 3 == 0
-        assert (batch.x[~rows.padding.rows] == 0).all()
-        assert (batch.graphs.degree[~rows.padding.rows] == 0).all()
+        owned = torch.ones(rows.total, dtype=torch.bool) if rows.real is None else rows.real
+        assert (batch.x[~owned] == 0).all()
+        assert (batch.graphs.degree[~owned] == 0).all()
     assert seen == [p.tolist() for p in parts]
-
-
-@given(st.integers(1, 3), st.data())
-@settings(max_examples=200, deadline=None)
-def test_fillers_give_all_models_as_many_rows_at_every_level(
-    poolings: int, data: st.DataObject
-) -> None:
-    shape = data.draw(st.tuples(st.integers(2, 4), st.integers(1, 4)))
-    sizes = data.draw(arrays(np.int64, shape, elements=st.integers(0, 40)))
-    levels = [sizes]
-    for _ in range(poolings):
-        clusters = data.draw(
-            st.sampled_from([Clusters(3), Clusters(1), Clusters(10, 0.25), Clusters(4, 0.1)])
-        )
-        levels.append(np.where(sizes > 0, clusters.counts(levels[-1]), 0))
-    fillers = filler_sizes(levels)
-    assert len({f.shape for f in fillers}) == 1
-    for level, (real, made) in enumerate(zip(levels, fillers, strict=True)):
-        assert len(set((real.sum(1) + made.sum(1)).tolist())) == 1
-        if level > 0:
-            assert made.max(initial=0) <= max(real.max(), 1)
-            assert ((made > 0) >= (fillers[level - 1] > 0)).all()
 
 
 def test_a_batch_of_a_model_is_that_of_the_data_set(dataset: GraphDataset) -> None:
@@ -250,7 +225,7 @@ def test_a_batch_of_a_model_is_that_of_the_data_set(dataset: GraphDataset) -> No
     assert torch.equal(batch.x[:n], whole.x)
     assert torch.equal(batch.graphs.adj.indices[: whole.graphs.num_edges], whole.graphs.adj.indices)
     single = CohortBatches(dataset, ()).batch(np.array([[3, 10, 20, -1]]))
-    assert single.graphs.layout.padding is None
+    assert single.graphs.layout.complete
     assert torch.equal(single.x, whole.x)
 
 

@@ -236,7 +236,8 @@ def test_the_product_operator_is_a_well_formed_torch_operator(form: str, strateg
     rows, columns, features, *_ = STRATEGIES[strategy]
     a, b, _ = operands(form, rows, columns, features)
     r, c = Layout.of(rows), Layout.of(columns)
-    where = (r.sizes, c.sizes, r.slot_of_row, c.slot_of_row, r.total, c.total, c.largest)
+    where = (r.sizes, r.starts, r.slot_of_row, c.sizes, c.starts, c.slot_of_row)
+    where = (*where, r.total, c.total, c.largest)
     uniform = r.uniform and c.uniform
     torch.library.opcheck(
         torch.ops.diffpool.product,

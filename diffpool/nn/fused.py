@@ -43,7 +43,8 @@ def _readable(graphs: Graphs, *tensors: Tensor) -> bool:
 
 def _describe(graphs: Graphs, csr: Csr | None = None) -> tuple[int, ...]:
     """The structure Graphs of `_native.c`; `csr` in place of A."""
-    where = (graphs.num_nodes, len(graphs), graphs.layout.sizes.data_ptr())
+    layout = graphs.layout
+    where = (layout.total, len(layout), layout.sizes.data_ptr(), layout.starts.data_ptr())
     inverse = graphs.inverse_degree.data_ptr()
     if isinstance(graphs, DenseGraphs):
         return *where, 0, 0, 0, graphs.adj.data_ptr(), graphs.adj.stride(0), inverse
@@ -60,8 +61,7 @@ def fitting_layers(
     """How many layers, from the first on, `sage_layers` can take over: not too large."""
     if not (_readable(graphs, x) and x.shape[0] > 0):
         return 0
-    padding = graphs.layout.padding
-    models = 1 if padding is None else padding.models
+    models = graphs.layout.models
     count = 0
     for conv, after in zip(convs, steps, strict=True):
         if not (
@@ -131,13 +131,12 @@ class _Layers:
         csr: Csr | None = None,
     ) -> list[Any]:
         """The structure Models of `_native.c`, and the parameters of each."""
-        padding = self.graphs.layout.padding
-        models = 1 if padding is None else padding.models
+        layout = self.graphs.layout
         words: list[Any] = [
             torch.get_num_threads(),
-            models,
-            x.shape[0] // models,
-            0 if padding is None else padding.used.ctypes.data,
+            layout.models,
+            layout.total // layout.models,
+            layout.used.ctypes.data,
             *_describe(self.graphs, csr),
             x.data_ptr(),
             x.shape[1],
@@ -171,8 +170,7 @@ class _SageLayers(torch.autograd.Function):
         *parameters: Tensor,
     ) -> Tensor:
         n, widths = x.shape[0], layers.widths
-        padding = layers.graphs.layout.padding
-        models = 1 if padding is None else padding.models
+        models = layers.graphs.layout.models
         room = native.kernels.layers_room(n, models, x.shape[1], layers.concat, *widths)  # type: ignore[union-attr]
         kept = x.new_empty(room)
         out = x.new_empty(n, sum(widths) if layers.concat else widths[-1])
@@ -233,10 +231,12 @@ class _Pool(torch.autograd.Function):
         clusters: Layout,
     ) -> tuple[Tensor, ...]:
         (n, width), k, b = logits.shape, clusters.total, len(graphs)
-        s, propagated = logits.new_empty(2, n, width).unbind()
-        pooled, gram = logits.new_empty(2, k, width).unbind()
-        x, log_sum = z.new_empty(k, z.shape[1]), logits.new_empty(n)
-        degree, inverse = logits.new_empty(2, k).unbind()
+        complete = graphs.layout.complete and clusters.complete
+        make = logits.new_empty if complete else logits.new_zeros  # rows of no graph are zero
+        s, propagated = make((2, n, width)).unbind()
+        pooled, gram = make((2, k, width)).unbind()
+        x, log_sum = make((k, z.shape[1])), logits.new_empty(n)
+        degree, inverse = make((2, k)).unbind()
         link, entropy = logits.new_empty(2, b).unbind()
         made = (s, x, pooled, degree, inverse, link, entropy, propagated, gram, log_sum)
         native.kernels.pool_forward(*_Pool.describe(graphs, clusters, logits, z, made))  # type: ignore[union-attr]
@@ -255,7 +255,7 @@ class _Pool(torch.autograd.Function):
             torch.get_num_threads(),
             *_describe(graphs),
             clusters.sizes.data_ptr(),
-            0 if graphs.layout.padding is None else graphs.layout.padding.real.ctypes.data,
+            clusters.starts.data_ptr(),
             logits.shape[1],
             z.shape[1],
             logits.data_ptr(),
@@ -270,8 +270,9 @@ class _Pool(torch.autograd.Function):
         graphs, clusters = ctx.graphs, ctx.clusters
         logits, z, *made = ctx.saved_tensors
         given = [None if g is None else g.contiguous() for g in grads]
-        grad_logits, grad_z = torch.empty_like(logits), torch.empty_like(z)
-        grad_adj = torch.empty_like(graphs.adj) if ctx.needs_input_grad[2] else None
+        make = torch.empty_like if graphs.layout.complete else torch.zeros_like
+        grad_logits, grad_z = make(logits), make(z)
+        grad_adj = make(graphs.adj) if ctx.needs_input_grad[2] else None
         t = (0, 0, 0)
         if isinstance(graphs, SparseGraphs):
             a = graphs.adj_t

@@ -24,7 +24,7 @@ class Assignment:
 
     def of_graph(self, graph: int) -> Tensor:
         """S of one graph: [n_g, k_g]."""
-        start, size = int(self.rows.sizes[:graph].sum()), int(self.rows.sizes[graph])
+        start, size = int(self.rows.starts[graph]), int(self.rows.sizes[graph])
         return self.s[start : start + size, : int(self.clusters.sizes[graph])]
 
     def __repr__(self) -> str:
