@@ -121,7 +121,7 @@ def measure(dataset: GraphDataset, steps: int, seed: int = 0) -> dict[str, Any]:
         for name, model in ours.items():
             start = time.perf_counter()
             batch = batches[name].batch(chosen[None])
-            train_step(model, optimisers[name], batch, config.loss_weights)
+            train_step(model, optimisers[name], *batch.parts, config.loss_weights)
             spent[name] = time.perf_counter() - start
         if number >= 2:  # the first ones warm up
             for name, seconds in spent.items():

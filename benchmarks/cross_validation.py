@@ -21,6 +21,7 @@ from benchmarks.record import finish, parser
 from diffpool.data import GraphDataset, load_dataset
 from diffpool.nn import build
 from diffpool.training import CohortBatches, Optimiser, Training, train_step
+from diffpool.training.captured import CapturedSteps
 
 DATASETS = "ENZYMES,PROTEINS,DD,COLLAB,REDDIT-MULTI-12K-sub1111"
 
@@ -35,9 +36,18 @@ class Run:
         )
         self.optimiser = Optimiser(self.model, [Training()] * models)
         self.batches = CohortBatches(dataset, self.model.clusters)
+        self.captured = None
+        if dataset.x.is_cuda:
+            self.captured = CapturedSteps(self.batches, self.work, models, BATCH)
+
+    def work(self, *parts: Any) -> None:
+        train_step(self.model, self.optimiser, *parts, Training().loss_weights)
 
     def step(self, chosen: np.ndarray) -> None:
-        train_step(self.model, self.optimiser, self.batches.batch(chosen), Training().loss_weights)
+        if self.captured is None:
+            self.work(*self.batches.batch(chosen).parts)
+        else:
+            self.captured.epoch(list(chosen), [BATCH] * len(chosen))
 
 
 def timed(work: Callable[[], None], device: str) -> float:

@@ -22,20 +22,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "native": set(),
     "segment": {"cuda_blocks", "native"},
     "cuda_blocks": {"native"},
+    "cuda_spmm": set(),
     "graphs": {"errors", "segment"},
     "equations": {"graphs", "segment"},
     # 1: models and data do not know each other
     "nn": {"equations", "errors", "graphs", "native", "segment"},
     "data": {"errors", "graphs", "native"},
     # 2
-    "training": {"data", "errors", "graphs", "nn", "segment"},
+    "training": {"cuda_spmm", "data", "errors", "graphs", "native", "nn", "segment"},
     # 3
-    "experiments": {"data", "errors", "nn", "training"},
+    "experiments": {"data", "errors", "nn", "training", "version"},
     # 4
     "viz": {"data", "graphs", "nn"},
     # 5
     "console": {"data", "experiments", "training"},
-    "cli": {"console", "data", "errors", "experiments", "training", "version", "viz"},
+    "evaluate_display": {"console", "experiments"},
+    "cli": {
+        *("console", "data", "errors", "evaluate_display", "experiments", "training"),
+        *("version", "viz"),
+    },
     "estimator": {"data", "errors", "experiments", "training"},
     # the public names
     "__init__": {"data", "errors", "estimator", "graphs", "nn", "training", "version"},
@@ -46,15 +51,15 @@ HOMES: dict[str, tuple[str, ...]] = {
     "torch": ("",),
     "numpy": ("",),
     "scipy": ("data", "graphs"),
-    "safetensors": ("data.cache", "training"),
+    "safetensors": ("data.cache", "experiments.checkpoint", "training"),
     "sklearn": ("data.splits", "kernels", "estimator"),
     "matplotlib": ("viz",),
     "networkx": ("data.own", "viz"),
     "rdkit": ("data.molecules",),
     "torch_geometric": ("data.own",),
-    "triton": ("cuda_blocks",),
+    "triton": ("cuda_blocks", "cuda_spmm"),
     "typer": ("cli",),
-    "rich": ("console",),
+    "rich": ("console", "evaluate_display"),
 }
 
 

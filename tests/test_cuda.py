@@ -75,6 +75,26 @@ def test_a_cohort_on_the_gpu_is_the_cohort_on_the_cpu() -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-7)
 
 
+@pytest.mark.parametrize("name", ["paper", "two poolings", "one number of clusters", "gin"])
+def test_captured_steps_do_what_uncaptured_ones_do(name: str) -> None:
+    """Single precision: losses of some epochs, with several capacities."""
+    dataset = embedded(60, seed=3, rungs=4).to("cuda")
+    folds = [single_split(dataset.y.cpu(), seed) for seed in range(3)]
+    configs = [Training(epochs=3, seed=seed, batch_size=7 + seed) for seed in range(3)]
+    torch.manual_seed(0)
+    architecture = replace(ARCHITECTURES[name], hidden=8)
+    model = build(architecture, 6, 2, dataset.largest, models=3).cuda()
+    losses = []
+    for capture in (True, False):
+        cohort = Cohort(copy.deepcopy(model), dataset, folds, configs)
+        assert cohort.captured is not None
+        if not capture:
+            cohort.captured = None
+        rows = [cohort.train_epoch() for _ in range(3)]
+        losses.append([row.train_loss for epoch in rows for row in epoch])
+    assert losses[0] == pytest.approx(losses[1], rel=2e-3)
+
+
 def test_a_model_trains_on_the_gpu(tmp_path) -> None:
     dataset = embedded(60).to("cuda")
     outcome = train_once(settings_for("diffpool", "embedded", epochs=2), dataset, tmp_path / "m")

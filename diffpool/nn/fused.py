@@ -33,6 +33,8 @@ LARGE_BLOCK = (
 
 def _readable(graphs: Graphs, *tensors: Tensor) -> bool:
     """Whether the kernels can read these graphs and matrices."""
+    if type(graphs) not in (SparseGraphs, DenseGraphs):  # another storage
+        return False
     if isinstance(graphs, DenseGraphs):
         stored = [graphs.adj, graphs.inverse_degree]
     else:

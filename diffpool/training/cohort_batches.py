@@ -31,6 +31,11 @@ class CohortBatch:
     real: Tensor  # [M, B] bool, on the device: False for the empty ones
     counts: np.ndarray  # [M]: real graphs
 
+    @property
+    def parts(self) -> tuple[SparseGraphs, tuple[Layout, ...], Tensor, Tensor, Tensor]:
+        """What a training step takes."""
+        return self.graphs, self.plan, self.x, self.y, self.real
+
     def __repr__(self) -> str:
         return f"CohortBatch({self.graphs!r}, {self.counts.tolist()} real graphs)"
 

@@ -16,10 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from diffpool import native
 from diffpool.data import Fold, GraphDataset
 from diffpool.errors import TrainingError
+from diffpool.graphs import SparseGraphs
 from diffpool.nn import GraphClassifier, Prediction, Standardise
-from diffpool.training.cohort_batches import CohortBatch, CohortBatches
+from diffpool.segment import Layout
+from diffpool.training.captured import CapturedSteps
+from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.config import Training
 from diffpool.training.optimiser import Optimiser
 
@@ -73,6 +77,12 @@ class Cohort:
         self.batches = CohortBatches(dataset, model.clusters)
         self.optimiser = Optimiser(model, configs)
         self.weights = loss_weights(configs, dataset.x)
+        # losses and right answers of each model in this epoch: on the device, read once an epoch
+        self.sums = dataset.x.new_zeros(len(self), 3, dtype=torch.float64)
+        self.captured: CapturedSteps | None = None
+        if native.suits_triton(dataset.x) and not dataset.graphs.channels:
+            most = max(min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True))
+            self.captured = CapturedSteps(self.batches, self._step, len(self), most)
         self.epoch = 0
         self.best_loss = np.full(len(self), math.inf)
         self.best_epoch = np.zeros(len(self), np.int64)
@@ -160,13 +170,26 @@ class Cohort:
         self, orders: list[np.ndarray]
     ) -> tuple[list[float], list[float], list[float | None]]:
         self.model.train()
-        sums = self.dataset.x.new_zeros(len(self), 3, dtype=torch.float64)  # read once an epoch
-        for batch in self.batches.batches(orders, [c.batch_size for c in self.configs]):
-            prediction, loss = train_step(self.model, self.optimiser, batch, self.weights)
-            sums += torch.cat([loss[:, None], _sums(prediction.logits.detach(), batch)], 1)
+        self.sums.zero_()
+        sizes = [c.batch_size for c in self.configs]
+        if self.captured is not None:
+            self.captured.epoch(orders, sizes)
+        else:
+            for batch in self.batches.batches(orders, sizes):
+                self._step(batch.graphs, batch.plan, batch.x, batch.y, batch.real)
+        sums = self.sums
         counts = np.array([max(len(order), 1) for order in orders])
         total, class_total, right = (sums.cpu().numpy() / counts[:, None]).T.tolist()
         return total, class_total, [None] * len(self) if self.dataset.regression else right
+
+    def _step(
+        self, graphs: SparseGraphs, plan: tuple[Layout, ...], x: Tensor, y: Tensor, real: Tensor
+    ) -> None:
+        """One step of every model; losses and right answers are added to `sums`."""
+        prediction, loss = train_step(
+            self.model, self.optimiser, graphs, plan, x, y, real, self.weights
+        )
+        self.sums += torch.cat([loss[:, None], _sums(prediction.logits.detach(), y, real)], 1)
 
     def restore_best(self) -> None:
         """Give every model the parameters of its best epoch."""
@@ -236,28 +259,34 @@ def task_loss(outputs: Tensor, y: Tensor) -> Tensor:
 def train_step(
     model: GraphClassifier,
     optimiser: Optimiser,
-    batch: CohortBatch,
+    graphs: SparseGraphs,
+    plan: tuple[Layout, ...],
+    x: Tensor,
+    y: Tensor,
+    real: Tensor,
     weights: dict[str, Tensor | float],
 ) -> tuple[Prediction, Tensor]:
-    """One step of every model on the mean loss of its graphs; the prediction before it and the sum of losses: [M]."""
-    prediction = model(batch.graphs, batch.x, batch.plan)
-    loss = total_loss(prediction, batch.y, weights)
-    if len(batch.counts) == 1:
+    """One step of every model on the mean loss of its graphs; the prediction before it and the sum of losses: [M].
+
+    The batch is that of a `CohortBatch`.
+    """
+    prediction = model(graphs, x, plan)
+    loss = total_loss(prediction, y, weights)
+    if len(real) == 1 and graphs.layout.complete:
         optimiser.step(loss.mean())
         return prediction, loss.detach().sum()[None]
-    sums = torch.where(batch.real, loss.view(batch.real.shape), 0).sum(1)  # [M]
-    counts = batch.real.sum(1)
+    sums = torch.where(real, loss.view(real.shape), 0).sum(1)  # [M]
+    counts = real.sum(1)
     optimiser.step((sums / counts.clamp(min=1)).sum(), counts > 0)
     return prediction, sums.detach()
 
 
-def _sums(outputs: Tensor, batch: CohortBatch) -> Tensor:
+def _sums(outputs: Tensor, y: Tensor, real: Tensor) -> Tensor:
     """The loss of the task, and the number of right answers (0 for regression), over each model's graphs: [M, 2]."""
-    y = batch.y
     loss = task_loss(outputs, y)
     right = torch.zeros_like(loss) if y.is_floating_point() else (outputs.argmax(-1) == y).to(loss)
-    both = torch.stack([loss, right], -1).view(*batch.real.shape, 2)
-    return torch.where(batch.real[..., None], both, 0).sum(1)
+    both = torch.stack([loss, right], -1).view(*real.shape, 2)
+    return torch.where(real[..., None], both, 0).sum(1)
 
 
 @dataclass(frozen=True)
@@ -286,7 +315,7 @@ def evaluate_cohort(
     model.eval()
     sums = batches.x.new_zeros(len(graphs), 2, dtype=torch.float64)
     for batch in batches.batches(graphs, [batch_size] * len(graphs)):
-        sums += _sums(model(batch.graphs, batch.x, batch.plan).logits, batch)
+        sums += _sums(model(batch.graphs, batch.x, batch.plan).logits, batch.y, batch.real)
     regression = batches.y.is_floating_point()
     scores = []
     for own, (loss, right) in zip(graphs, sums.tolist(), strict=True):

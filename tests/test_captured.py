@@ -1,0 +1,133 @@
+"""Batches drawn on the device are those made on the host. Without a GPU Triton's interpreter runs the kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+from diffpool.data import embedded
+from diffpool.nn import Clusters
+from diffpool.training import CohortBatches
+from diffpool.training.captured import Capacity, Drawing, device_layout
+
+CLUSTERS = {
+    "share": (Clusters(30, 0.25), Clusters(8, 0.25)),
+    "fixed": (Clusters(5), Clusters(2)),
+    "none": (),
+}
+CHOSEN = np.array([[3, 0, 11, -1], [5, 5, -1, -1], [-1, -1, -1, -1], [2, 1, 4, 8]])
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_a_drawn_batch_is_the_batch_of_the_host(kind: str) -> None:
+    dataset = embedded(12, seed=0, rungs=5)
+    batches = CohortBatches(dataset, CLUSTERS[kind])
+    drawing = Drawing(batches)
+    levels = drawing.levels(CHOSEN)
+    capacity = Capacity.of(levels, batches.clusters)
+    numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(dataset)))
+    graphs, plan, x, y, real = drawing.draw(numbers, capacity)
+    host = batches.batch(CHOSEN)
+    assert torch.equal(real, host.real)
+    assert torch.equal(y, host.y)
+    assert torch.equal(graphs.squared_norm, host.graphs.squared_norm)
+    for ours, theirs in zip((graphs.layout, *plan), (host.graphs.layout, *host.plan), strict=True):
+        assert ours.total >= theirs.total
+        assert ours.largest >= theirs.largest
+        assert torch.equal(ours.device_sizes, theirs.sizes)
+        for g, (size, start, other) in enumerate(
+            zip(
+                theirs.sizes.tolist(),
+                ours.device_starts.tolist(),
+                theirs.starts.tolist(),
+                strict=True,
+            )
+        ):
+            rows, same = slice(start, start + size), slice(other, other + size)
+            assert (ours.graph_of_row[rows] == g).all()
+            assert torch.equal(ours.place_of_row[rows], theirs.place_of_row[same])
+            if ours is graphs.layout:
+                assert torch.equal(x[rows], host.x[same])
+                assert torch.equal(graphs.degree[rows], host.graphs.degree[same])
+        owned = ours.graph_of_row < len(ours)
+        assert int(owned.sum()) == int(theirs.sizes.sum())
+        assert torch.equal(owned, ours.real)
+    assert (x[~graphs.layout.real] == 0).all()
+
+
+def test_tiles_cover_every_row_once_and_no_others() -> None:
+    sizes = torch.tensor([[70, 0, 5], [1, 32, 33]])
+    layout = device_layout(sizes, rows=80, columns=70)
+    covered = np.zeros(layout.total, int)
+    for graph, first in layout.tiles.tolist():
+        end = layout.device_starts[graph] + layout.device_sizes[graph]
+        covered[first : min(first + 32, int(end))] += 1
+    assert covered.tolist() == layout.real.long().tolist()
+
+
+def test_a_capacity_holds_what_it_was_made_for_and_less() -> None:
+    clusters = (Clusters(11, 0.1),)
+    large = Capacity.of([np.array([[100, 50]]), np.array([[10, 5]])], clusters)
+    small = Capacity.of([np.array([[20, 50]]), np.array([[3, 5]])], clusters)
+    assert large.holds(large)
+    assert large.holds(small)
+    assert not small.holds(large)
+    assert large.rows[0] >= 150
+    assert large.columns[1] in (10, 11)
+
+
+CODE = """
+import numpy as np, torch
+from diffpool.data import embedded
+from diffpool.graphs import SparseGraphs
+from dataclasses import replace
+from diffpool.training import CohortBatches
+from diffpool.training.captured import Capacity, Drawing
+
+dataset = embedded(6, seed=0, rungs=3)
+rng = np.random.default_rng(0)
+for weighted in (False, True):
+    sizes = dataset.graphs.layout.sizes.numpy()
+    starts = np.cumsum(sizes) - sizes
+    source = np.concatenate([s + rng.integers(0, n, 40) for s, n in zip(starts, sizes)])
+    target = np.concatenate([s + rng.integers(0, n, 40) for s, n in zip(starts, sizes)])
+    weights = rng.random(len(source)) if weighted else None
+    graphs = SparseGraphs.from_edges(sizes, source, target, weights)  # directed
+    batches = CohortBatches(replace(dataset, graphs=graphs), ())
+    chosen = np.array([[3, 0, 1], [5, -1, -1]])
+    host = batches.batch(chosen)
+    drawing = Drawing(batches)
+    numbers = torch.from_numpy(np.where(chosen >= 0, chosen, 6))
+    drawn, *_ = drawing.draw(numbers, Capacity.of(drawing.levels(chosen), ()))
+    results = []
+    for batch in (drawn, host.graphs):
+        own = [slice(s, s + n) for s, n in zip(batch.layout.starts.tolist(), batch.layout.sizes.tolist())]
+        h = torch.zeros(batch.num_nodes, 5)
+        for g, rows in enumerate(own):
+            h[rows] = torch.randn(h[rows].shape, generator=torch.Generator().manual_seed(g))
+        h.requires_grad_()
+        out = batch.propagate(h)
+        (out * out.detach().cos()).sum().backward()
+        results.append([(out[rows], h.grad[rows]) for rows in own])
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+def test_propagation_of_drawn_graphs_is_that_of_the_batch() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "equal\n", run.stderr
