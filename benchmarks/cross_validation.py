@@ -23,6 +23,7 @@ from diffpool.nn import build
 from diffpool.training import CohortBatches, Optimiser, Training, train_step
 from diffpool.training.captured import CapturedSteps
 
+REPEATS, PYG_STEPS = 5, 6
 DATASETS = "ENZYMES,PROTEINS,DD,COLLAB,REDDIT-MULTI-12K-sub1111"
 
 
@@ -43,11 +44,14 @@ class Run:
     def work(self, *parts: Any) -> None:
         train_step(self.model, self.optimiser, *parts, Training().loss_weights)
 
-    def step(self, chosen: np.ndarray) -> None:
+    def steps(self, chosen: np.ndarray) -> None:
+        """Steps on these graphs: [steps, M, B]."""
         if self.captured is None:
-            self.work(*self.batches.batch(chosen).parts)
+            for own in chosen:
+                self.work(*self.batches.batch(own).parts)
         else:
-            self.captured.epoch(list(chosen), [BATCH] * len(chosen))
+            orders = list(chosen.transpose(1, 0, 2).reshape(chosen.shape[1], -1))
+            self.captured.epoch(orders, [BATCH] * len(orders))
 
 
 def timed(work: Callable[[], None], device: str) -> float:
@@ -79,37 +83,43 @@ def measure(
     torch.manual_seed(0)
     dataset = dataset.to(device)
     rng = np.random.default_rng(0)
-    chosen = [
-        np.stack([rng.choice(len(dataset), BATCH, replace=False) for _ in range(models)])
-        for _ in range(steps + 3)
+    # An epoch to warm up, then five to be timed; PyG has fewer steps in each, its time is the same at each of them.
+    draws = [
+        np.stack(
+            [
+                [rng.choice(len(dataset), BATCH, replace=False) for _ in range(models)]
+                for _ in range(steps)
+            ]
+        )
+        for _ in range(1 + REPEATS)
     ]
     first = math.ceil(RATIO * dataset.largest)
     sizes = (first, math.ceil(RATIO * first))
     cohort, single = Run(dataset, models), Run(dataset, 1)
     works: dict[str, Callable[[np.ndarray], None]] = {
-        "cohort": cohort.step,
-        "single": lambda c: single.step(c[:1]),
+        "cohort": cohort.steps,
+        "single": lambda c: single.steps(c[:, :1]),
     }
     if peer:
         theirs = PygDiffPool(dataset.num_features, HIDDEN, dataset.num_classes, sizes).to(device)
         adam = torch.optim.Adam(theirs.parameters(), 1e-3)
-        needed = sorted({int(g) for c in chosen for g in c[0]})
+        needed = sorted({int(g) for c in draws for g in c[:PYG_STEPS, 0].flatten()})
         graphs = dict(zip(needed, to_pyg(dataset.to("cpu"), needed), strict=True))
 
         def pyg(c: np.ndarray) -> None:
-            step(theirs, adam, [graphs[g] for g in c[0]], Training().clip, device)
+            for own in c[:PYG_STEPS, 0]:
+                step(theirs, adam, [graphs[g] for g in own], Training().clip, device)
 
         works["pyg"] = pyg
-    memory = {
-        name: max(peak(lambda w=work, c=c: w(c), device) for c in chosen[:3])
-        for name, work in works.items()
-    }
+    memory = {name: peak(lambda w=work: w(draws[0]), device) for name, work in works.items()}
     times: dict[str, list[float]] = {name: [] for name in works}
-    for c in chosen[3:]:
+    for c in draws[1:]:
         for name, work in works.items():
             times[name].append(timed(lambda w=work, c=c: w(c), device))
-    rate = {
-        name: BATCH * (models if name == "cohort" else 1) * len(t) / sum(t)
+    done = {"cohort": steps * models, "single": steps, "pyg": min(steps, PYG_STEPS)}
+    rate = {name: BATCH * done[name] * len(t) / sum(t) for name, t in times.items()}
+    times = {
+        name: [s / (done[name] / (models if name == "cohort" else 1)) for s in t]
         for name, t in times.items()
     }
     row: dict[str, Any] = {name: round(value, 1) for name, value in rate.items()}

@@ -6,7 +6,7 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -15,6 +15,7 @@ from diffpool.console import (
     describe,
     download_bar,
     epochs_bar,
+    errors,
     graphs_bar,
     percent,
     print_statistics,
@@ -24,7 +25,17 @@ from diffpool.data.features import NODE_PARTS
 from diffpool.data.load import count_graphs, is_file
 from diffpool.data.statistics import statistics
 from diffpool.errors import DiffPoolError, SettingError
-from diffpool.experiments import METHODS, Outcome, settings_for, train_once
+from diffpool.evaluate_display import evaluation_display, print_evaluation
+from diffpool.experiments import (
+    METHODS,
+    PROTOCOLS,
+    Outcome,
+    choose_protocol,
+    needs_edges,
+    settings_for,
+    train_once,
+)
+from diffpool.experiments import evaluate as evaluate_method
 from diffpool.training import load_model, unseen_message, write_predictions
 from diffpool.version import VERSION
 
@@ -36,6 +47,7 @@ app = typer.Typer(
 )
 
 MethodName = StrEnum("MethodName", {name: name for name in METHODS})  # type: ignore[misc]
+ProtocolName = StrEnum("ProtocolName", {name: name for name in PROTOCOLS})  # type: ignore[misc]
 
 PART = 1000  # graphs in memory at a time when predicting
 
@@ -52,6 +64,69 @@ Smiles = Annotated[
 ]
 Label = Annotated[str | None, typer.Option(help="The column of a CSV with the class.")]
 Target = Annotated[str | None, typer.Option(help="The column of a CSV with a number to predict.")]
+
+# Options of the commands that train.
+MethodOption = Annotated[
+    MethodName,
+    typer.Option(help="; ".join(f"**{m.name}**: {m.summary}" for m in METHODS.values()) + "."),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(help="At most so many epochs.", show_default="200; 40 for embedded"),
+]
+Patience = Annotated[
+    int | None,
+    typer.Option(
+        help="Stop after so many epochs without a lower validation loss.", show_default="50"
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(help="Seed of the split, the parameters, the batches and generated data.")
+]
+LearningRate = Annotated[
+    float | None, typer.Option(help="Of Adam.", show_default="0.001; 0.003 for embedded")
+]
+BatchSize = Annotated[int | None, typer.Option(help="Graphs in a step.", show_default="20")]
+Hidden = Annotated[int | None, typer.Option(help="Width of the embeddings.", show_default="64")]
+Poolings = Annotated[
+    int | None, typer.Option(help="Pooling layers: 1 or 2 in the paper.", show_default="1")
+]
+Ratio = Annotated[
+    float | None,
+    typer.Option(
+        help="Clusters as a share of the nodes.", show_default="0.1 with one pooling, else 0.25"
+    ),
+]
+ClustersOption = Annotated[
+    str | None,
+    typer.Option(
+        help="`graph`: a share of each graph's own nodes; `dataset`: of the largest graph's, for all; "
+        "or numbers such as 20,5.",
+        show_default="graph",
+    ),
+]
+LinkWeight = Annotated[
+    float | None, typer.Option(help="Weight of ‖A − SSᵀ‖.", show_default="1; 0.02 for embedded")
+]
+EntropyWeight = Annotated[
+    float | None, typer.Option(help="Weight of the entropy of S.", show_default="1")
+]
+Conv = Annotated[
+    str | None,
+    typer.Option(
+        help="`sage`, `gcn`, `gin`, or `edge-sage`, which uses edge labels and attributes.",
+        show_default="the method's",
+    ),
+]
+FeaturesOption = Annotated[
+    str,
+    typer.Option(
+        help="Columns of X, joined by commas: "
+        + "; ".join(f"**{name}**: {what}" for name, what in NODE_PARTS.items())
+        + "; **auto**: attributes and labels, else degree and log-degree."
+    ),
+]
+Directed = Annotated[bool, typer.Option(help="Use edges in the direction given only, not in both.")]
 
 
 def _print_version(asked: bool) -> None:
@@ -87,77 +162,25 @@ def train(
             "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv."
         ),
     ] = "embedded",
-    method: Annotated[
-        MethodName,
-        typer.Option(help="; ".join(f"**{m.name}**: {m.summary}" for m in METHODS.values()) + "."),
-    ] = MethodName["diffpool"],
+    method: MethodOption = MethodName["diffpool"],
     out: Annotated[
         Path, typer.Option(help="Folder for the model, its metrics and the picture.")
     ] = Path("runs/model"),
-    epochs: Annotated[
-        int | None,
-        typer.Option(help="At most so many epochs.", show_default="200; 40 for embedded"),
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            help="Stop after so many epochs without a lower validation loss.", show_default="50"
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the split, the parameters, the batches and generated data.")
-    ] = 0,
+    epochs: Epochs = None,
+    patience: Patience = None,
+    seed: Seed = 0,
     device: Device = "auto",
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Of Adam.", show_default="0.001; 0.003 for embedded")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Graphs in a step.", show_default="20")
-    ] = None,
-    hidden: Annotated[
-        int | None, typer.Option(help="Width of the embeddings.", show_default="64")
-    ] = None,
-    poolings: Annotated[
-        int | None, typer.Option(help="Pooling layers: 1 or 2 in the paper.", show_default="1")
-    ] = None,
-    ratio: Annotated[
-        float | None,
-        typer.Option(
-            help="Clusters as a share of the nodes.", show_default="0.1 with one pooling, else 0.25"
-        ),
-    ] = None,
-    clusters: Annotated[
-        str | None,
-        typer.Option(
-            help="`graph`: a share of each graph's own nodes; `dataset`: of the largest graph's, for all; "
-            "or numbers such as 20,5.",
-            show_default="graph",
-        ),
-    ] = None,
-    link_weight: Annotated[
-        float | None, typer.Option(help="Weight of ‖A − SSᵀ‖.", show_default="1; 0.02 for embedded")
-    ] = None,
-    entropy_weight: Annotated[
-        float | None, typer.Option(help="Weight of the entropy of S.", show_default="1")
-    ] = None,
-    conv: Annotated[
-        str | None,
-        typer.Option(
-            help="`sage`, `gcn`, `gin`, or `edge-sage`, which uses edge labels and attributes.",
-            show_default="the method's",
-        ),
-    ] = None,
-    features: Annotated[
-        str,
-        typer.Option(
-            help="Columns of X, joined by commas: "
-            + "; ".join(f"**{name}**: {what}" for name, what in NODE_PARTS.items())
-            + "; **auto**: attributes and labels, else degree and log-degree."
-        ),
-    ] = "auto",
-    directed: Annotated[
-        bool, typer.Option(help="Use edges in the direction given only, not in both.")
-    ] = False,
+    learning_rate: LearningRate = None,
+    batch_size: BatchSize = None,
+    hidden: Hidden = None,
+    poolings: Poolings = None,
+    ratio: Ratio = None,
+    clusters: ClustersOption = None,
+    link_weight: LinkWeight = None,
+    entropy_weight: EntropyWeight = None,
+    conv: Conv = None,
+    features: FeaturesOption = "auto",
+    directed: Directed = False,
     data_dir: DataDir = None,
     smiles: Smiles = None,
     label: Label = None,
@@ -186,8 +209,7 @@ def train(
         "entropy_weight": entropy_weight,
         "conv": conv,
     }
-    given = {name: value for name, value in changes.items() if value is not None}
-    chosen = settings_for(method.value, dataset, seed=seed, **given)
+    chosen = settings_for(method.value, dataset, seed=seed, **_given(changes))
     place = _device(device)
     _check_out(out)
     if dataset == "embedded":
@@ -217,6 +239,118 @@ def train(
             f"[bold]test accuracy {100 * outcome.test.accuracy:.1f} %[/bold] on {count} graphs"
         )
     console.print(f"written to {out}")
+
+
+@app.command()
+def evaluate(
+    dataset: Annotated[
+        str,
+        typer.Argument(help="A data set as for `diffpool train`: `embedded`, a name, or a file."),
+    ],
+    method: MethodOption = MethodName["diffpool"],
+    protocol: Annotated[
+        ProtocolName,
+        typer.Option(
+            help="; ".join(f"**{p.name}**: {p.summary}" for p in PROTOCOLS.values()) + "."
+        ),
+    ] = ProtocolName["tenfold"],
+    out: Annotated[
+        Path, typer.Option(help="The file that gets a line for every finished fold.")
+    ] = Path("results.jsonl"),
+    repeats: Annotated[int, typer.Option(help="So many times all folds, each time others.")] = 1,
+    folds: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file of published folds (the format of Errica et al.).",
+            show_default="made from the seed",
+        ),
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="For **nested**: values to choose from, as NAME=VALUE,VALUE; may be repeated.",
+            show_default="three learning rates, two weight decays",
+        ),
+    ] = None,
+    cohort: Annotated[
+        int | None,
+        typer.Option(help="At most so many models side by side.", show_default="by device"),
+    ] = None,
+    epochs: Epochs = None,
+    patience: Patience = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    learning_rate: LearningRate = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Of weight matrices.", show_default="0")
+    ] = None,
+    batch_size: BatchSize = None,
+    hidden: Hidden = None,
+    poolings: Poolings = None,
+    ratio: Ratio = None,
+    clusters: ClustersOption = None,
+    link_weight: LinkWeight = None,
+    entropy_weight: EntropyWeight = None,
+    conv: Conv = None,
+    features: FeaturesOption = "auto",
+    directed: Directed = False,
+    data_dir: DataDir = None,
+    smiles: Smiles = None,
+    label: Label = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+) -> None:
+    """Measure the accuracy of a method by a protocol: mean ± sd over ten folds.
+
+    Every finished fold is a line of OUT. Stopped or killed, the same command goes on where it was; finished, it only
+    prints the result. A setting that is given is not searched over by **nested**.
+
+    Examples: `diffpool evaluate ENZYMES --method graphsage`,
+    `diffpool evaluate ENZYMES --protocol nested --folds ENZYMES_splits.json --grid hidden=32,64`.
+    """
+    changes = _given(
+        {
+            "epochs": epochs,
+            "patience": patience,
+            "learning_rate": learning_rate,
+            "weight_decay": weight_decay,
+            "batch_size": batch_size,
+            "hidden": hidden,
+            "poolings": poolings,
+            "ratio": ratio,
+            "clusters": _clusters(clusters),
+            "link_weight": link_weight,
+            "entropy_weight": entropy_weight,
+            "conv": conv,
+        }
+    )
+    chosen = settings_for(method.value, dataset, **changes)
+    way = choose_protocol(protocol.value, grid, changes)
+    place = _device(device)
+    if dataset == "embedded":
+        data = embedded(seed=seed)
+    else:
+        raw = _read(dataset, data_dir, smiles, label, None)
+        data = GraphDataset.of(raw, features, needs_edges(chosen, way), directed)
+    data = data.to(place)
+    shown = errors if as_json else console
+    title = f"{chosen.name} on {data.name}, protocol {way.name}, on {data.x.device}"
+    with evaluation_display(shown, title) as watch:
+        result = evaluate_method(
+            chosen,
+            data,
+            way,
+            out=out,
+            repeats=repeats,
+            seed=seed,
+            folds=folds,
+            cohort=cohort,
+            watch=watch,
+        )
+    if as_json:
+        print(json.dumps(result.to_json()))
+    else:
+        print_evaluation(console, result)
+        console.print(f"recorded in {out}")
 
 
 @app.command()
@@ -300,6 +434,10 @@ def _draw(outcome: Outcome, dataset: GraphDataset, out: Path) -> None:
         return
     graph = int(outcome.fold.test[0])
     draw_clusters(outcome.model, dataset.batch([graph]), dataset.class_names, out / "clusters.png")
+
+
+def _given(changes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in changes.items() if value is not None}
 
 
 def _clusters(text: str | None) -> str | tuple[int, ...] | None:

@@ -22,11 +22,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "native": set(),
     "segment": {"cuda_blocks", "native"},
     "cuda_blocks": {"native"},
+    "cuda_norm": set(),
     "cuda_spmm": set(),
     "graphs": {"errors", "segment"},
     "equations": {"graphs", "segment"},
     # 1: models and data do not know each other
-    "nn": {"equations", "errors", "graphs", "native", "segment"},
+    "nn": {"cuda_norm", "equations", "errors", "graphs", "native", "segment"},
     "data": {"errors", "graphs", "native"},
     # 2
     "training": {"cuda_spmm", "data", "errors", "graphs", "native", "nn", "segment"},
@@ -57,7 +58,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "networkx": ("data.own", "viz"),
     "rdkit": ("data.molecules",),
     "torch_geometric": ("data.own",),
-    "triton": ("cuda_blocks", "cuda_spmm"),
+    "triton": ("cuda_blocks", "cuda_norm", "cuda_spmm"),
     "typer": ("cli",),
     "rich": ("console", "evaluate_display"),
 }

@@ -4,7 +4,7 @@ from diffpool.data.features import FeatureMap
 from diffpool.data.load import load_dataset, read_raw
 from diffpool.data.own import as_raw, iter_graphs, read_graphs
 from diffpool.data.raw import Categories, RawGraphs
-from diffpool.data.splits import Fold, single_split
+from diffpool.data.splits import Fold, hold_out, read_folds, single_split, stratified_folds
 
 __all__ = [
     "Categories",
@@ -15,10 +15,13 @@ __all__ = [
     "RawGraphs",
     "as_raw",
     "embedded",
+    "hold_out",
     "iter_graphs",
     "load_dataset",
+    "read_folds",
     "read_graphs",
     "read_raw",
     "single_split",
     "sparse_graphs",
+    "stratified_folds",
 ]

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diffpool import native
 from diffpool.graphs import Graphs
 
 
@@ -151,6 +152,7 @@ class Standardise(nn.Module):
 
 
 STEPS = ("l2", "relu", "batch", "node-index")
+FUSED = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 
 
 class Steps(nn.Module):
@@ -162,9 +164,34 @@ class Steps(nn.Module):
         self.steps = nn.ModuleList(_step(name, width, models) for name in names)
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if x.is_cuda and self.names in FUSED and self.steps[-1].training and native.suits_triton(x):
+            return self._fused(graphs, x, mask)
         for step in self.steps:
             x = step(graphs, x, mask)
         return x
+
+    def _fused(self, graphs: Graphs, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The same by the kernels of `cuda_norm`."""
+        from diffpool.cuda_norm import NormSteps
+
+        counts, real, batch = None, graphs.layout.real, self.steps[-1]
+        assert isinstance(batch, BatchNorm)
+        if mask is not None:
+            counts = mask.sum(-1)
+        elif real is not None:
+            counts = real * x.shape[1]
+        return NormSteps.apply(
+            x,
+            batch.weight,
+            batch.bias,
+            batch.running_mean,
+            batch.running_var,
+            counts,
+            batch.momentum,
+            batch.eps,
+            "l2" in self.names,
+            "relu" in self.names,
+        )
 
 
 def _step(name: str, width: int, models: int) -> nn.Module:

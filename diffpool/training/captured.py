@@ -24,6 +24,7 @@ from diffpool.segment import Layout
 from diffpool.training.cohort_batches import CohortBatches
 
 GROWTH = 1.25  # capacities grow by this factor, so that few of them occur
+WASTE = 2.5  # a program is used for a step that needs at least its cost divided by this
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Capacity:
     def holds(self, other: Capacity) -> bool:
         pairs = zip(self.rows + self.columns[1:], other.rows + other.columns[1:], strict=True)
         return all(a >= b for a, b in pairs)
+
+    def joined(self, other: Capacity) -> Capacity:
+        """The capacity that holds both."""
+        rows = tuple(map(max, self.rows, other.rows))
+        return Capacity(rows, tuple(map(max, self.columns, other.columns)))
 
     @property
     def cost(self) -> int:
@@ -231,13 +237,22 @@ class CapturedSteps:
         self.programs: dict[Capacity, torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
 
-    def step(self, numbers: Tensor, capacity: Capacity) -> None:
-        """One step on the graphs with these numbers [M, B], on the device, which need this capacity."""
+    def step(self, numbers: Tensor, needed: Capacity, coming: Sequence[Capacity]) -> None:
+        """One step on the graphs with these numbers [M, B], on the device.
+
+        `coming` is what the steps of this epoch need: if this one needs a new program, it is made to hold those of them
+        that are not much larger, too.
+        """
         self.numbers.copy_(numbers)
-        fitting = [c for c in self.programs if c.holds(capacity)]
+        fitting = [c for c in self.programs if c.holds(needed) and c.cost <= WASTE * needed.cost]
         if fitting:
             self.programs[min(fitting, key=lambda c: c.cost)].replay()
             return
+        capacity = needed
+        for other in coming:
+            both = capacity.joined(other)
+            if both.cost <= 0.8 * WASTE * needed.cost:
+                capacity = both
         self._run(capacity)  # compiles what must be compiled
         torch.cuda.synchronize()
         program = torch.cuda.CUDAGraph()
@@ -258,7 +273,7 @@ class CapturedSteps:
                 part = order[step * size : (step + 1) * size]
                 chosen[step, m, : len(part)] = part
         numbers = torch.from_numpy(np.where(chosen >= 0, chosen, self.none)).to(self.numbers.device)
+        clusters = self.drawing.batches.clusters
+        needed = [Capacity.of(self.drawing.levels(c), clusters) for c in chosen]
         for step in range(steps):
-            levels = self.drawing.levels(chosen[step])
-            capacity = Capacity.of(levels, self.drawing.batches.clusters)
-            self.step(numbers[step], capacity)
+            self.step(numbers[step], needed[step], needed)

@@ -1,0 +1,100 @@
+"""What `diffpool evaluate` shows while it works: a live view in a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from diffpool.experiments import Evaluation, Status
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+WIDTH = 40  # of the curve
+EVERY = 10.0  # seconds between plain lines
+
+
+@contextmanager
+def evaluation_display(console: Console, title: str) -> Iterator[Callable[[Status], None]]:
+    """Call what it gives with each status."""
+    if console.is_terminal:
+        with Live(title, console=console, transient=True, refresh_per_second=4) as live:
+            yield lambda status: live.update(_view(title, status))
+        return
+    console.print(title)
+    last = time.monotonic()
+    models: tuple[str, ...] = ()
+
+    def print_line(status: Status) -> None:
+        nonlocal last, models
+        if status.tasks != models or time.monotonic() - last >= EVERY:
+            last, models = time.monotonic(), status.tasks
+            console.print(line(status))
+
+    yield print_line
+
+
+def line(status: Status) -> str:
+    """The status in words."""
+    now = status.now
+    return (
+        f"folds {len(status.records)}/{status.folds}, models {status.finished}/{status.models}, "
+        f"{now.active} in training, epoch {now.epoch}/{status.epochs}, "
+        f"validation {100 * now.accuracies[-1]:.1f} %, {_rate(status):,.0f} graphs/s, "
+        f"at most {duration(status.seconds_left)} left"
+    )
+
+
+def _view(title: str, status: Status) -> RenderableType:
+    now = status.now
+    table = Table.grid(padding=(0, 2))
+    bars = (
+        ("folds", len(status.records), status.folds),
+        ("models", status.finished, status.models),
+        ("epoch", now.epoch, status.epochs),
+    )
+    for name, done, total in bars:
+        table.add_row(
+            name, ProgressBar(total=total, completed=done, width=WIDTH), f"{done}/{total}"
+        )
+    table.add_row(
+        "validation", sparkline(now.accuracies), f"{100 * now.accuracies[-1]:.1f} % on average"
+    )
+    table.add_row(
+        "speed",
+        f"{_rate(status):,.0f} graphs/s, {now.active} models side by side",
+        f"at most {duration(status.seconds_left)} left",
+    )
+    return Group(title, table)
+
+
+def _rate(status: Status) -> float:
+    return status.now.graphs / max(status.now.seconds, 1e-9)
+
+
+def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
+    """A curve of blocks from the lowest to the highest value; long ones are thinned, the last value stays."""
+    if len(values) > width:
+        values = [values[(i + 1) * len(values) // width - 1] for i in range(width)]
+    low, high = min(values), max(values)
+    scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BLOCKS[round((value - low) * scale)] for value in values)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def print_evaluation(console: Console, evaluation: Evaluation) -> None:
+    """The accuracy of every fold, and mean ± sd."""
+    folds = len({record.fold for record in evaluation.records})
+    for start in range(0, len(evaluation.accuracies), folds):
+        part = evaluation.accuracies[start : start + folds]
+        console.print("folds: " + "  ".join(f"{accuracy:.1f}" for accuracy in part))
+    console.print(f"[bold]{evaluation}[/bold]")

@@ -1,0 +1,81 @@
+"""Settings to choose from, as data: names of fields of `Architecture` or `Training`, and the values of each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from diffpool.errors import SettingError
+from diffpool.experiments.methods import Method
+from diffpool.nn import Architecture
+from diffpool.training import Training
+
+Grid = tuple[tuple[str, tuple[Any, ...]], ...]
+
+# They change no shape, so all points of all folds are trained side by side.
+DEFAULT_GRID: Grid = (("learning_rate", (3e-3, 1e-3, 3e-4)), ("weight_decay", (0.0, 1e-3)))
+
+NOT_SEARCHED = ("seed", "epochs", "patience")
+
+
+def points(grid: Grid) -> list[dict[str, Any]]:
+    """Every combination, the last name changing fastest; one without changes for an empty grid."""
+    names = [name for name, _ in grid]
+    return [
+        dict(zip(names, values, strict=True)) for values in itertools.product(*(v for _, v in grid))
+    ]
+
+
+def make_grid(values: Mapping[str, Sequence[Any]]) -> Grid:
+    """A grid from names and their values, checked."""
+    known = {f.name: f for kind in (Architecture, Training) for f in fields(kind)}
+    allowed = [name for name in known if name not in NOT_SEARCHED]
+    for name, choices in values.items():
+        if name not in allowed:
+            raise SettingError(
+                f"expected a setting of {', '.join(allowed)} in the grid, got {name!r}"
+            )
+        if not choices:
+            raise SettingError(f"expected at least one value of {name} in the grid, got none")
+    return tuple((name, tuple(choices)) for name, choices in values.items())
+
+
+def parse_grid(words: Iterable[str]) -> Grid:
+    """The grid of words such as `learning_rate=0.001,0.0003` and `hidden=32,64`."""
+    values: dict[str, list[Any]] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not text:
+            raise SettingError(
+                f"expected --grid NAME=VALUE,VALUE, such as learning_rate=0.001,0.0003, got {word!r}"
+            )
+        name = name.strip().replace("-", "_")
+        values[name] = [_value(part.strip()) for part in text.split(",")]
+    return make_grid(values)
+
+
+def with_settings(method: Method, values: Mapping[str, Any]) -> Method:
+    """The method with these fields of its architecture and training changed."""
+    architecture = {k: v for k, v in values.items() if hasattr(method.architecture, k)}
+    training = {k: v for k, v in values.items() if hasattr(method.training, k)}
+    try:
+        return replace(
+            method,
+            architecture=replace(method.architecture, **architecture),
+            training=replace(method.training, **training),
+        )
+    except TypeError as error:
+        raise SettingError(
+            f"expected values that fit their settings, got {dict(values)}"
+        ) from error
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

@@ -1,0 +1,204 @@
+"""How accuracy is measured: three named protocols, never mixed in one table. docs/protocols.md says how they differ.
+
+A protocol is pure: from the plan of a run and the models trained so far it says which models are wanted, and the
+accuracy of each fold whose models are there. Training, checkpoints and records are the business of `evaluate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, ClassVar
+
+import numpy as np
+
+from diffpool.data import Fold, hold_out
+from diffpool.errors import SettingError
+from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid, points, with_settings
+from diffpool.experiments.methods import Method
+from diffpool.experiments.tasks import (
+    STAGES,
+    FoldScore,
+    Plan,
+    Results,
+    Task,
+    derived_seed,
+    make_task,
+)
+
+FOLDS = 10
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The epoch with the best mean held-out accuracy over the folds is reported: no test set, no early stopping."""
+
+    name: ClassVar[str] = "paper"
+    summary: ClassVar[str] = "ten folds; the epoch with the best mean held-out accuracy is reported"
+
+    def models(self, plan: Plan) -> int:
+        return len(plan.places())
+
+    def tasks(self, plan: Plan, done: Results) -> list[Task]:
+        tasks = []
+        none = np.empty(0, np.int64)
+        for repeat, number in plan.places():
+            fold = plan.folds[repeat][number]
+            held_out = Fold(np.union1d(fold.train, fold.validation), fold.test, none)
+            to_the_end = {"patience": plan.method.training.epochs}
+            tasks.append(make_task(plan, repeat, number, "fold", 0, held_out, to_the_end))
+        return tasks
+
+    def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
+        tasks = self.tasks(plan, done)
+        scores = []
+        for repeat, folds in enumerate(plan.folds):
+            own, tasks = tasks[: len(folds)], tasks[len(folds) :]
+            if not all(task.name in done for task in own):
+                continue
+            curves = np.array([done[task.name].curve for task in own])  # [folds, epochs]
+            best = int(curves.mean(0).argmax())
+            for fold, (task, curve) in enumerate(zip(own, curves.tolist(), strict=True)):
+                details = {"own_best_accuracy": 100 * max(curve)}
+                details["own_best_epoch"] = curve.index(max(curve)) + 1
+                result = (done[task.name],)
+                scores.append(FoldScore(repeat, fold, curve[best], best + 1, task, result, details))
+        return scores
+
+
+@dataclass(frozen=True)
+class Tenfold:
+    """A tenth of the training part chooses the epoch by its loss; the test fold reports."""
+
+    name: ClassVar[str] = "tenfold"
+    summary: ClassVar[str] = "ten folds; a tenth of the training part chooses the epoch"
+
+    def models(self, plan: Plan) -> int:
+        return len(plan.places())
+
+    def tasks(self, plan: Plan, done: Results) -> list[Task]:
+        return [make_task(plan, r, f, "fold", 0, plan.folds[r][f]) for r, f in plan.places()]
+
+    def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
+        scores = []
+        for (repeat, fold), task in zip(plan.places(), self.tasks(plan, done), strict=True):
+            if task.name in done:
+                result = done[task.name]
+                assert result.test_accuracy is not None
+                scores.append(
+                    FoldScore(repeat, fold, result.test_accuracy, result.epoch, task, (result,), {})
+                )
+        return scores
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Errica et al. (2020): an inner hold-out chooses the settings, three runs with them report on the test fold."""
+
+    name: ClassVar[str] = "nested"
+    summary: ClassVar[str] = (
+        "ten folds; settings chosen from a grid on an inner hold-out; three runs"
+    )
+
+    grid: Grid = DEFAULT_GRID
+    final_runs: int = 3
+
+    def models(self, plan: Plan) -> int:
+        return len(plan.places()) * (len(points(self.grid)) + self.final_runs)
+
+    def tasks(self, plan: Plan, done: Results) -> list[Task]:
+        """The models of the selection; when all of them are there, those of the final runs too."""
+        selection = [t for r, f in plan.places() for t in self._selection(plan, r, f)]
+        if not all(task.name in done for task in selection):
+            return selection
+        final = [t for r, f in plan.places() for t in self._final(plan, done, r, f)]
+        return selection + final
+
+    def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
+        scores = []
+        selected = {task.name for task in self.tasks(plan, {})} <= done.keys()
+        for repeat, fold in plan.places() if selected else ():
+            selection = self._selection(plan, repeat, fold)
+            final = self._final(plan, done, repeat, fold)
+            if not all(task.name in done for task in final):
+                continue
+            best = self._best(selection, done)
+            results = [done[task.name] for task in final]
+            accuracies = [r.test_accuracy for r in results if r.test_accuracy is not None]
+            chosen = done[selection[best].name]
+            details = {
+                "chosen": points(self.grid)[best],
+                "points": len(selection),
+                "validation_accuracy": 100 * chosen.validation_accuracy,
+                "runs": [
+                    {"seed": t.method.training.seed, "accuracy": 100 * a, "epoch": r.epoch}
+                    for t, r, a in zip(final, results, accuracies, strict=True)
+                ],
+            }
+            trained = (*(done[task.name] for task in selection), *results)
+            epoch = round(fmean(r.epoch for r in results))
+            scores.append(
+                FoldScore(repeat, fold, fmean(accuracies), epoch, final[0], trained, details)
+            )
+        return scores
+
+    def _selection(self, plan: Plan, repeat: int, fold: int) -> list[Task]:
+        split = replace(plan.folds[repeat][fold], test=np.empty(0, np.int64))
+        return [
+            make_task(plan, repeat, fold, "point", number, split, point)
+            for number, point in enumerate(points(self.grid))
+        ]
+
+    def _best(self, selection: list[Task], done: Results) -> int:
+        """The point with the highest validation accuracy; of equal ones that with the lowest loss, then the first."""
+
+        def rank(number: int) -> tuple[float, float]:
+            result = done[selection[number].name]
+            return -result.validation_accuracy, result.validation_loss
+
+        return min(range(len(selection)), key=rank)
+
+    def _final(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
+        point = points(self.grid)[self._best(self._selection(plan, repeat, fold), done)]
+        outer = plan.folds[repeat][fold]
+        graphs = np.union1d(outer.train, outer.validation)
+        tasks = []
+        for number in range(self.final_runs):
+            seed = derived_seed(plan.seed, STAGES.index("hold-out"), repeat, fold, number)
+            train, validation = hold_out(graphs, plan.y, seed)
+            split = Fold(train, validation, outer.test)
+            tasks.append(make_task(plan, repeat, fold, "final", number, split, point))
+        return tasks
+
+
+Protocol = Paper | Tenfold | Nested
+PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (Paper(), Tenfold(), Nested())}
+
+
+def choose_protocol(
+    name: str, grid: Sequence[str] | None = None, fixed: Mapping[str, Any] | None = None
+) -> Protocol:
+    """The protocol with this name; the grid in words (see `parse_grid`), or the usual one without what is `fixed`."""
+    if name not in PROTOCOLS:
+        raise SettingError(f"expected a protocol of {', '.join(PROTOCOLS)}, got {name!r}")
+    protocol, fixed = PROTOCOLS[name], fixed or {}
+    if isinstance(protocol, Paper) and "patience" in fixed:
+        raise SettingError("expected no patience with the protocol paper, which trains to the end")
+    if isinstance(protocol, Nested):
+        given = parse_grid(grid or ())
+        if both := [name for name, _ in given if name in fixed]:
+            raise SettingError(f"expected {both[0]} as a setting or in the grid, got both")
+        usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
+        return replace(protocol, grid=given or usual)
+    if grid:
+        raise SettingError(f"expected a grid with the protocol nested only, got one with {name}")
+    return protocol
+
+
+def needs_edges(method: Method, protocol: Protocol) -> bool:
+    """Whether any model of a run uses edge features."""
+    grid = protocol.grid if isinstance(protocol, Nested) else ()
+    return any(
+        with_settings(method, point).architecture.conv == "edge-sage" for point in points(grid)
+    )

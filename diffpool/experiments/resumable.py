@@ -1,0 +1,183 @@
+"""One run between its file of records and its checkpoint: it may end at any moment and go on later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from diffpool.data import GraphDataset
+from diffpool.errors import TrainingError
+from diffpool.experiments.checkpoint import (
+    Checkpoint,
+    checkpoint_path,
+    load_checkpoint,
+    remove_checkpoint,
+    save_checkpoint,
+)
+from diffpool.experiments.cohorts import CohortRun, Snapshot, next_tasks
+from diffpool.experiments.origin import commit, device_name, peak_memory, versions
+from diffpool.experiments.protocols import Protocol
+from diffpool.experiments.records import Record, append_records, read_records
+from diffpool.experiments.run_key import run_key
+from diffpool.experiments.tasks import FoldScore, Plan, Task
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a run is, for a display."""
+
+    models: int  # to be trained in all
+    finished: int  # of them
+    folds: int  # to be recorded in all
+    records: tuple[Record, ...]  # so far
+    tasks: tuple[str, ...]  # in training now
+    epochs: int  # at most, of those
+    now: Snapshot
+    seconds_left: float  # at most: models may stop early
+
+
+Watch = Callable[[Status], None]
+
+
+class ResumableRun:
+    """One run between its file of records and its checkpoint."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        protocol: Protocol,
+        dataset: GraphDataset,
+        out: Path,
+        watch: Watch,
+        checkpoint_seconds: float,
+    ):
+        self.plan, self.protocol, self.dataset = plan, protocol, dataset
+        self.out, self.watch, self.interval = out, watch, checkpoint_seconds
+        self.key = run_key(plan, dataset, protocol)
+        self.path = checkpoint_path(out, self.key)
+        self.checkpoint = Checkpoint()
+        self.saved, self.pause = time.monotonic(), checkpoint_seconds
+        self.records = self._read()
+
+    def _read(self) -> list[Record]:
+        return [record for record in read_records(self.out) if record.key == self.key]
+
+    @property
+    def complete(self) -> bool:
+        return {(r.repeat, r.fold) for r in self.records} >= set(self.plan.places())
+
+    def train(self, size: int | None) -> None:
+        """Go on from the checkpoint until every fold is recorded."""
+        self.checkpoint = load_checkpoint(self.path)
+        done = self.checkpoint.done
+        if self.dataset.x.is_cuda:
+            torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
+        self._record()
+        while not self.complete:
+            tasks = self.protocol.tasks(self.plan, done)
+            chosen = next_tasks(tasks, done, size, self.dataset)
+            if self.checkpoint.progress is not None:  # with the neighbours that they had
+                by_name = {task.name: task for task in tasks}
+                chosen = [by_name[name] for name in self.checkpoint.progress.tasks]
+            if not chosen:
+                raise TrainingError(
+                    f"expected records of all folds in {self.out}, got fewer: was the file changed by hand?"
+                )
+            fitted = True
+            try:
+                self._train_cohort(chosen)
+            except (torch.OutOfMemoryError, MemoryError):
+                if len(chosen) == 1:
+                    raise TrainingError(
+                        "expected memory for one model, got less: try a smaller batch size"
+                    ) from None
+                fitted = False
+            if not fitted:  # out here nothing holds on to the memory any more
+                size, self.checkpoint.progress = -(-len(chosen) // 2), None
+                if self.dataset.x.is_cuda:
+                    torch.cuda.empty_cache()
+        remove_checkpoint(self.path)
+
+    def _train_cohort(self, tasks: list[Task]) -> None:
+        run = CohortRun(tasks, self.dataset, self.checkpoint.progress)
+        for now in run.epochs():
+            if time.monotonic() - self.saved >= self.pause:
+                self.checkpoint.progress = run.progress()
+                self._save()
+            self.watch(self._status(tasks, now))
+        self.checkpoint.done.update(run.results())
+        self.checkpoint.progress = None
+        self._save()
+        self._record()
+
+    def _save(self) -> None:
+        start = time.monotonic()
+        peaks = (self.checkpoint.peak_memory, peak_memory(self.dataset.x.device))
+        self.checkpoint.peak_memory = max((p for p in peaks if p is not None), default=None)
+        save_checkpoint(self.path, self.checkpoint)
+        self.saved = time.monotonic()
+        if self.interval > 0:  # a large checkpoint is written less often
+            self.pause = max(self.interval, 20 * (self.saved - start))
+
+    def _record(self) -> None:
+        """Append the records of the folds that are finished and not recorded yet."""
+        scores = self.protocol.scores(self.plan, self.checkpoint.done)
+        self.records = self._read()
+        present = {(r.repeat, r.fold) for r in self.records}
+        new = [score for score in scores if (score.repeat, score.fold) not in present]
+        if new:
+            origin: dict[str, Any] = {
+                "commit": commit(),
+                "device": device_name(self.dataset.x.device),
+                "versions": versions(),
+            }
+            append_records(self.out, [self._made(score, origin) for score in new])
+            self.records = self._read()
+
+    def _made(self, score: FoldScore, origin: dict[str, Any]) -> Record:
+        seconds = sum(result.seconds for result in score.results)
+        return Record(
+            key=self.key,
+            method=self.plan.method.name,
+            dataset=self.dataset.name,
+            features=self.dataset.features,
+            protocol=self.protocol.name,
+            fold=score.fold,
+            repeat=score.repeat,
+            seed=self.plan.seed,
+            settings={
+                "architecture": asdict(score.task.method.architecture),
+                "training": asdict(score.task.method.training),
+            },
+            accuracy=100 * score.accuracy,
+            epoch=score.epoch,
+            parameters=score.results[-1].parameters,
+            seconds=seconds,
+            graphs_per_second=sum(result.graphs for result in score.results) / max(seconds, 1e-9),
+            peak_memory=self.checkpoint.peak_memory,
+            details=score.details,
+            **origin,
+        )
+
+    def _status(self, tasks: list[Task], now: Snapshot) -> Status:
+        models = self.protocol.models(self.plan)
+        finished = len(self.checkpoint.done)
+        epochs = max(task.method.training.epochs for task in tasks)
+        a_model = sum(len(task.split.train) for task in tasks) / len(tasks)  # graphs in an epoch
+        later = models - finished - len(tasks)
+        left = a_model * (now.active * (epochs - now.epoch) + later * epochs)
+        return Status(
+            models=models,
+            finished=finished,
+            folds=len(self.plan.places()),
+            records=tuple(self.records),
+            tasks=tuple(task.name for task in tasks),
+            epochs=epochs,
+            now=now,
+            seconds_left=left * now.seconds / max(now.graphs, 1),
+        )

@@ -1,0 +1,382 @@
+"""`evaluate`: the same records whatever the cohorts are and however often it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import diffpool.cli
+from diffpool.cli import app
+from diffpool.data import GraphDataset, embedded, stratified_folds
+from diffpool.errors import SettingError, TrainingError
+from diffpool.evaluate_display import duration, line, sparkline
+from diffpool.experiments import (
+    Evaluation,
+    Method,
+    Nested,
+    Record,
+    Status,
+    choose_protocol,
+    evaluate,
+    make_grid,
+    read_records,
+    resumable,
+    settings_for,
+)
+from diffpool.experiments.checkpoint import checkpoint_path, only_process
+from diffpool.experiments.cohorts import CohortRun
+from diffpool.experiments.evaluate import make_plan
+from diffpool.experiments.origin import commit
+from diffpool.experiments.run_key import fingerprint, run_key
+
+NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3], "hidden": [4, 6]}), final_runs=2)
+PROTOCOLS: dict[str, Any] = {"paper": "paper", "tenfold": "tenfold", "nested": NESTED}
+
+
+@pytest.fixture(scope="module")
+def dataset() -> GraphDataset:
+    return embedded(40, rungs=2)
+
+
+@pytest.fixture(scope="module")
+def method() -> Method:
+    return settings_for("diffpool", "embedded", hidden=4, epochs=3, patience=2, batch_size=10)
+
+
+def comparable(records: tuple[Record, ...] | list[Record]) -> list[dict[str, Any]]:
+    return [record.comparable for record in records]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_results_do_not_depend_on_the_cohorts(
+    name: str, dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    """In double precision, where rounding does not decide between epochs or settings."""
+    exact = replace(
+        dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double(), name="exact"
+    )
+    protocol = PROTOCOLS[name]
+    if name == "nested":
+        protocol = Nested(make_grid({"hidden": [4, 6]}), final_runs=1)
+    found = [
+        evaluate(method, exact, protocol, out=tmp_path / f"{size}.jsonl", cohort=size)
+        for size in (1, 3, 10)
+    ]
+    for other in found[1:]:
+        assert comparable(other.records) == comparable(found[0].records)
+        assert other.key == found[0].key
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_an_interrupted_run_goes_on_to_the_bit(
+    name: str, dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    """Interrupted after every second epoch, again and again, in several cohorts."""
+    options: dict[str, Any] = {"cohort": 7, "checkpoint_seconds": 0}
+    whole = evaluate(method, dataset, PROTOCOLS[name], out=tmp_path / "whole.jsonl", **options)
+    calls = 0
+
+    def interrupt(status: Status) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % 2 == 0:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "parts.jsonl"
+    for _ in range(100):
+        try:
+            parts = evaluate(method, dataset, PROTOCOLS[name], out=out, watch=interrupt, **options)
+            break
+        except KeyboardInterrupt:
+            assert checkpoint_path(out, whole.key).exists()
+    assert calls >= 6
+    assert comparable(parts.records) == comparable(whole.records)
+    assert comparable(read_records(out)) == comparable(read_records(tmp_path / "whole.jsonl"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["parts.jsonl", "whole.jsonl"]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_run_that_dies_between_checkpoint_and_record_loses_nothing(
+    name: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    append, out = resumable.append_records, tmp_path / "r.jsonl"
+    whole = evaluate(method, dataset, PROTOCOLS[name], out=tmp_path / "whole.jsonl", cohort=7)
+
+    def torn(path: Path, records: list[Record]) -> None:
+        """The first half of what was to be written, cut within a line."""
+        append(path, records)
+        if records:
+            os.truncate(path, path.stat().st_size * 2 // 3)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(resumable, "append_records", torn)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(method, dataset, PROTOCOLS[name], out=out, cohort=7)
+    monkeypatch.setattr(resumable, "append_records", append)
+    again = evaluate(method, dataset, PROTOCOLS[name], out=out, cohort=7)
+    assert comparable(again.records) == comparable(whole.records)
+
+
+def test_a_finished_run_is_not_trained_again(
+    dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    first = evaluate(method, dataset, out=tmp_path / "r.jsonl")
+    monkeypatch.setattr(CohortRun, "__init__", lambda *a: pytest.fail("trained again"))
+    assert evaluate(method, dataset, out=tmp_path / "r.jsonl").records == first.records
+
+
+def test_the_key_changes_with_everything_that_changes_the_result(
+    dataset: GraphDataset, method: Method
+) -> None:
+    other_x, other_y = dataset.x.clone(), dataset.y.clone()
+    other_x[0, 0] += 1e-3
+    other_y[0] = 1 - other_y[0]
+
+    def key(m: Method = method, d: GraphDataset = dataset, p: Any = NESTED, **plan: Any) -> str:
+        return run_key(make_plan(m, d, **plan), d, p)
+
+    keys = {
+        key(),
+        key(settings_for("graphsage", "embedded", epochs=3)),
+        key(settings_for("diffpool", "embedded", hidden=5)),
+        key(replace(method, training=replace(method.training, learning_rate=0.5))),
+        key(d=replace(dataset, x=other_x)),
+        key(d=replace(dataset, y=other_y)),
+        key(d=replace(dataset, name="other")),
+        key(p=replace(NESTED, final_runs=3)),
+        key(repeats=2),
+        key(seed=1),
+        key(folds=stratified_folds(dataset.y, seed=9)),
+    }
+    assert len(keys) == 11
+    assert key() == key(replace(method, training=replace(method.training, seed=5)))
+    assert fingerprint(dataset) == fingerprint(embedded(40, rungs=2))
+
+
+def test_records_say_where_they_come_from(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl", repeats=2, seed=3)
+    assert [(r.repeat, r.fold) for r in result.records] == [
+        (r, f) for r in range(2) for f in range(10)
+    ]
+    record = result.records[4]
+    assert record.settings["architecture"]["hidden"] == 4
+    assert record.settings["training"]["epochs"] == 3
+    assert record.seed == 3
+    assert 0 <= record.accuracy <= 100
+    assert 1 <= record.epoch <= 3
+    assert record.parameters > 100
+    assert record.seconds > 0
+    assert record.graphs_per_second > 0
+    assert record.peak_memory is None or record.peak_memory > 2**20
+    assert record.versions["torch"] == torch.__version__
+    assert result.mean == pytest.approx(np.mean(result.accuracies))
+    assert result.sd == pytest.approx(np.std(result.accuracies, ddof=1))
+    seeds = {r.settings["training"]["seed"] for r in result.records}
+    assert len(seeds) == 20
+
+
+def test_the_commit_is_none_without_git(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit() is None
+
+
+def test_a_cohort_without_memory_is_tried_again_in_halves(
+    dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    sizes = []
+    epochs = CohortRun.epochs
+
+    def small(self: CohortRun) -> Any:
+        sizes.append(len(self.tasks))
+        if len(self.tasks) > limit:
+            raise torch.OutOfMemoryError("no memory")
+        return epochs(self)
+
+    monkeypatch.setattr(CohortRun, "epochs", small)
+    limit = 3
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=10)
+    assert sizes == [10, 5, 3, 3, 3, 1]
+    limit = 0
+    with pytest.raises(TrainingError, match="expected memory for one model"):
+        evaluate(method, dataset, out=tmp_path / "s.jsonl", cohort=10)
+    assert len(result.records) == 10
+
+
+def test_a_fold_that_fails_fails_the_run_and_is_named(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    protocol = replace(NESTED, grid=make_grid({"learning_rate": [1e-3, 1e30]}))
+    with pytest.raises(
+        TrainingError, match=r"repeat 0, fold 0, point 1: the loss became (nan|inf)"
+    ):
+        evaluate(method, dataset, protocol, out=tmp_path / "r.jsonl")
+    assert read_records(tmp_path / "r.jsonl") == []
+
+
+def test_a_mean_is_over_all_folds_or_an_error(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl")
+    plan = make_plan(method, dataset)
+
+    def of(records: list[Record]) -> Evaluation:
+        return Evaluation.of(result.key, plan, NESTED, dataset, records)
+
+    records = list(result.records)
+    assert of(records[::-1]).accuracies == result.accuracies
+    for wrong in (records[:-1], [*records, records[0]], []):
+        with pytest.raises(TrainingError, match="expected one record of each of 10 folds, got"):
+            of(wrong)
+    with pytest.raises(TrainingError, match=r"expected accuracies .* in folds \[3\]"):
+        of([replace(r, accuracy=float("nan")) if r.fold == 3 else r for r in records])
+
+
+def test_a_second_process_at_the_same_run_is_told_to_wait(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.jsonl"
+    key = run_key(make_plan(method, dataset), dataset, choose_protocol("tenfold"))
+    with (
+        only_process(checkpoint_path(out, key)),
+        pytest.raises(SettingError, match="expected to be the only process at this run"),
+    ):
+        evaluate(method, dataset, out=out)
+    assert len(evaluate(method, dataset, out=out).records) == 10
+
+
+def test_a_damaged_checkpoint_is_done_without(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.jsonl"
+    whole = evaluate(method, dataset, out=tmp_path / "whole.jsonl")
+    path = checkpoint_path(out, whole.key)
+    path.parent.mkdir()
+    path.write_bytes(b"\x10" * 100)
+    assert comparable(evaluate(method, dataset, out=out).records) == comparable(whole.records)
+
+
+def test_settings_out_of_range_are_errors(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    for name in ("repeats", "cohort"):
+        with pytest.raises(SettingError, match=f"expected {name} of at least 1, got 0"):
+            evaluate(method, dataset, out=tmp_path / "r.jsonl", **{name: 0})
+    regression = replace(dataset, y=torch.zeros(40, 1), class_names=())
+    with pytest.raises(SettingError, match=r"expected classes .*, got targets"):
+        evaluate(method, regression, out=tmp_path / "r.jsonl")
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(monkeypatch: Any, tmp_path: Path) -> Callable[..., Any]:
+    monkeypatch.setattr(diffpool.cli, "embedded", lambda seed: embedded(40, seed=seed, rungs=2))
+    monkeypatch.chdir(tmp_path)
+    small = ["--epochs", "2", "--hidden", "4", "--device", "cpu", "--out", "r.jsonl"]
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(app, ["evaluate", "embedded", *small, *words])
+
+    return run
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_command_prints_mean_and_sd_and_then_at_once(protocol: str, command: Any) -> None:
+    words = ["--protocol", protocol]
+    words += ["--grid", "learning_rate=0.01,0.001"] if protocol == "nested" else []
+    result = command(*words)
+    assert result.exit_code == 0, result.output
+    assert f"diffpool on embedded, protocol {protocol}: " in result.output
+    assert "(mean ± sd over 10 folds)" in result.output
+    assert "epoch 1/2" in result.output
+    assert len(read_records("r.jsonl")) == 10
+    again = command(*words, "--json")
+    found = json.loads(again.stdout)
+    assert found["protocol"] == protocol
+    assert found["dataset"] == "embedded"
+    assert found["method"] == "diffpool"
+    assert found["folds"] == [r.accuracy for r in read_records("r.jsonl")]
+    assert found["mean"] == pytest.approx(np.mean(found["folds"]))
+    assert "epoch 1/2" not in again.output
+
+
+def test_the_command_takes_published_folds(command: Any) -> None:
+    y = embedded(40, seed=0, rungs=2).y
+    folds = [
+        {
+            "test": f.test.tolist(),
+            "model_selection": [{"train": f.train.tolist(), "validation": f.validation.tolist()}],
+        }
+        for f in stratified_folds(y, seed=5)
+    ]
+    Path("folds.json").write_text(json.dumps(folds))
+    result = command("--folds", "folds.json", "--repeats", "2", "--cohort", "20", "--json")
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)["folds"]) == 20
+    Path("folds.json").write_text(json.dumps(folds[1:]))
+    result = command("--folds", "folds.json")
+    assert "folds.json: expected a list of 10 outer folds, got 9" in str(result.exception)
+
+
+def test_a_fold_that_fails_ends_the_command_with_2(
+    monkeypatch: Any, command: Any, capsys: Any
+) -> None:
+    words = ["evaluate", "embedded", "--epochs", "2", "--learning-rate", "1e30", "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", ["diffpool", *words])
+    with pytest.raises(SystemExit) as stop:
+        diffpool.cli.main()
+    captured = capsys.readouterr()
+    assert stop.value.code == 2
+    assert "fold 0: the loss became" in captured.err
+    assert "±" not in captured.out
+
+
+# --- the display ---------------------------------------------------------------------------------------------------
+
+
+def test_a_sparkline_goes_from_the_lowest_to_the_highest_value() -> None:
+    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
+    assert sparkline([0.3, 0.3]) == "▁▁"
+    assert len(sparkline(list(range(1000)), width=40)) == 40
+    assert sparkline([*([0.0] * 999), 1.0], width=40)[-1] == "█"
+
+
+def test_durations_are_short() -> None:
+    assert [duration(s) for s in (5, 300, 7200)] == ["5 s", "5 min", "2.0 h"]
+
+
+def test_the_live_view_shows_folds_epoch_curve_and_speed(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    from rich.console import Console
+
+    from diffpool.evaluate_display import evaluation_display
+
+    console = Console(force_terminal=True, width=100, record=True)
+    seen: list[Status] = []
+    with console.capture() as captured, evaluation_display(console, "a title") as watch:
+
+        def both(status: Status) -> None:
+            seen.append(status)
+            watch(status)
+
+        evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=5, watch=both)
+    text = captured.get()
+    for word in ("a title", "folds", "epoch", "validation", "graphs/s", "left"):
+        assert word in text
+    assert [len(s.records) for s in seen] == sorted(len(s.records) for s in seen)
+    assert seen[-1].finished == 5
+    assert "folds 5/10, models 5/10" in line(seen[-1])
+    assert seen[0].seconds_left > 0
