@@ -130,13 +130,20 @@ def _nt(
 
 
 def product(
-    form: str, a: Tensor, b: Tensor, shape: tuple[int, int], where: tuple[Tensor, ...], square: bool
+    form: str,
+    a: Tensor,
+    b: Tensor,
+    shape: tuple[int, int],
+    where: tuple[Tensor, ...],
+    square: bool,
+    complete: bool = True,
 ) -> Tensor:
     """One of the products of `segment` in float32.
 
-    `where`: the tiles of the result, and starts and sizes of the graphs' rows and columns.
+    `where`: the tiles of the result, and starts and sizes of the graphs' rows and columns. `complete`: every row of the
+    result belongs to a graph; the others are zero.
     """
-    out = a.new_empty(shape)
+    out = a.new_empty(shape) if complete else a.new_zeros(shape)
     if out.numel() == 0:
         return out
     a, b = a.contiguous(), b.contiguous()

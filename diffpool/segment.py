@@ -44,7 +44,9 @@ class Layout:
     slot_of_row: Tensor
     device_sizes: Tensor  # [B] int64: the sizes, on the device
     complete: bool = True  # whether every row belongs to a graph
-    real: Tensor | None = None  # [N] bool, on the device: which rows belong to graphs; None if all do
+    real: Tensor | None = (
+        None  # [N] bool, on the device: which rows belong to graphs; None if all do
+    )
     models: int = 1
 
     @classmethod
@@ -216,7 +218,11 @@ class _BlockProduct(torch.autograd.Function):
         ctx.form, ctx.where = form, (rows, columns, square)
         ctx.save_for_backward(a, b)
         shape = _product_shape(form, b, rows.total, columns.total, columns.largest)
-        return cuda_blocks.product(form, a, b, shape, block_places(form, rows, columns), square)
+        places, complete = (
+            block_places(form, rows, columns),
+            (columns if form == "tn" else rows).complete,
+        )
+        return cuda_blocks.product(form, a, b, shape, places, square, complete)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -52,6 +52,15 @@ for sizes, clusters in (
         where = block_places(form, rows, columns)
         ours = cuda_blocks.product(form, a, b, expected.shape, where, True)
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
+# Rows of no graph are zero, whatever was in memory there.
+rows, columns = Layout.of([3, 2, 40, 0], models=2), Layout.of([2, 1, 5, 0], models=2)
+for form, a, b in (("nn", randn(80, 5), randn(10, 9)), ("tn", randn(80, 5), randn(80, 9))):
+    over = columns if form == "tn" else rows
+    where = block_places(form, rows, columns)
+    out = cuda_blocks.product(form, a, b, (over.total, 9), where, False, over.complete)
+    assert not over.complete
+    assert (out[~over.real] == 0).all()
+    assert (out[over.real] != 0).all()
 print("equal")
 """
 
