@@ -151,7 +151,8 @@ def main() -> None:
         )
         print(name, row, flush=True)
     ratio = {name: row.get("ratio") for name, row in rows.items()}
-    finish("cross_validation", {"ratio": ratio, "rows": rows}, chosen)
+    name = "cross_validation" if chosen.device == "cuda" else "cross_validation_cpu"
+    finish(name, {"ratio": ratio, "rows": rows}, chosen)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.record import RECORDS
@@ -84,13 +85,53 @@ def reading(record: dict[str, Any]) -> str:
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
+def cross_validation(record: dict[str, Any]) -> str:
+    lines = [
+        "| | PyG dense | one model of ours | ratio | ten models at once | ratio | MiB: PyG | MiB: one of ours |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in record["rows"].items():
+        lines.append(
+            f"| {name} | {row['pyg']:,.0f} | {row['single']:,.0f} | {row['ratio_single']:.1f} × "
+            f"| {row['cohort']:,.0f} | **{row['ratio']:.1f} ×** | {row['pyg_mib']:,.0f} | {row['single_mib']:,.0f} |"
+        )
+    gpu = record["hardware"]["gpu"]
+    return "\n" + "\n".join([*lines, "", f"{gpu + '; ' if gpu else ''}{where(record)}"]) + "\n"
+
+
 TABLES: dict[str, tuple[str, str | None, Callable[[dict[str, Any]], str]]] = {
     "embedded": ("embedded", "diffpool", embedded),
     "embedded_table": ("embedded", "diffpool", embedded_table),
     "large_graph": ("large_graph", None, large_graph),
     "cpu_step": ("cpu_step", None, cpu_step),
     "reading": ("reading", None, reading),
+    "cross_validation_cpu": ("cross_validation_cpu", None, cross_validation),
+    "cross_validation": ("cross_validation", None, cross_validation),
 }
+
+
+def results() -> str:
+    """One row for each run in results/: mean ± sd over its folds."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted((ROOT / "results").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            runs.setdefault(record["key"], []).append(record)
+    lines = [
+        "| data set | protocol | method | poolings | epochs, at most | accuracy, % | folds | device | commit |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for records in runs.values():
+        first = records[0]
+        settings = first["settings"]
+        accuracies = [record["accuracy"] for record in records]
+        lines.append(
+            f"| {first['dataset']} | {first['protocol']} | {first['method']} "
+            f"| {settings['architecture']['poolings']} | {settings['training']['epochs']} "
+            f"| {mean(accuracies):.1f} ± {stdev(accuracies):.1f} | {len(records)} | {first['device']} "
+            f"| {first['commit'][:7]} |"
+        )
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def filled(text: str) -> str:
@@ -101,11 +142,15 @@ def filled(text: str) -> str:
             pattern = rf"(<!-- generated: {name} -->).*?(<!-- end -->)"
             made = table(record)
             text = re.sub(pattern, lambda m, made=made: m[1] + made + m[2], text, flags=re.DOTALL)
-    return text
+    pattern = r"(<!-- generated: results -->).*?(<!-- end -->)"
+    return re.sub(pattern, lambda m: m[1] + results() + m[2], text, flags=re.DOTALL)
+
+
+PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "results" / "README.md")
 
 
 def main() -> None:
-    for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md"):
+    for path in PAGES:
         path.write_text(filled(path.read_text()))
 
 

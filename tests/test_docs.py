@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import diffpool.cli
+from benchmarks import tables
 from benchmarks.tables import filled
 from diffpool.cli import app
 from diffpool.data import embedded
@@ -74,7 +75,7 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "benchmarks" / "README.md"], ids=str)
+@pytest.mark.parametrize("page", tables.PAGES, ids=str)
 def test_tables_are_those_of_the_last_records(page):
     text = page.read_text()
     assert "<!-- generated:" in text

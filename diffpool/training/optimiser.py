@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from diffpool.training.config import Training
 
@@ -49,7 +50,9 @@ class Optimiser:
                 torch.full_like(r[:1], p.dim() > 2) for p, r in zip(self.views, rows, strict=True)
             ]
             self.decay = column("weight_decay") * torch.cat(matrices, 1)  # [M, P]
-        self.steps = torch.zeros_like(self.rate, dtype=torch.float64)
+        self.steps = torch.zeros_like(self.rate, dtype=torch.float32)
+        # One model with graphs in every step is updated by PyTorch's own kernel, in one pass.
+        self.single_rate = configs[0].learning_rate if len(configs) == 1 else None
 
     @torch.no_grad()
     def step(self, loss: Tensor, present: Tensor | None = None) -> None:
@@ -62,19 +65,32 @@ class Optimiser:
         if self.decay is not None:
             gradient.addcmul_(self.parameters, self.decay)
         first, second = BETAS
+        if present is None and self.single_rate is not None:
+            adam(
+                [self.parameters],
+                [gradient],
+                [self.mean],
+                [self.square],
+                [],
+                [self.steps[0, 0]],
+                fused=True,
+                amsgrad=False,
+                beta1=first,
+                beta2=second,
+                lr=self.single_rate,
+                weight_decay=0.0,
+                eps=EPS,
+                maximize=False,
+            )
+            return
         if present is None:
-            self.steps += 1
-            self.mean.lerp_(gradient, 1 - first)
-            self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-            rate = self.rate
-        else:
-            here = present[:, None].to(gradient.dtype)  # 0 leaves everything of a model as it is
-            self.steps += present[:, None]
-            self.mean.addcmul_(gradient - self.mean, (1 - first) * here)
-            self.square.addcmul_(gradient.square() - self.square, (1 - second) * here)
-            rate = self.rate * here
-        steps = self.steps.clamp(min=1)
-        rate = (rate / (1 - first**steps)).to(gradient.dtype)
+            present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
+        here = present[:, None].to(gradient.dtype)  # 0 leaves everything of a model as it is
+        self.steps += present[:, None]
+        self.mean.addcmul_(gradient - self.mean, (1 - first) * here)
+        self.square.addcmul_(gradient.square() - self.square, (1 - second) * here)
+        steps = self.steps.double().clamp(min=1)
+        rate = (self.rate * here / (1 - first**steps)).to(gradient.dtype)
         spread = ((1 - second**steps).sqrt()).to(gradient.dtype)
         self.parameters.addcdiv_(self.mean * -rate, (self.square.sqrt() / spread).add_(EPS))
 
