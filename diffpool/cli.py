@@ -212,13 +212,9 @@ def train(
     chosen = settings_for(method.value, dataset, seed=seed, **_given(changes))
     place = _device(device)
     _check_out(out)
-    if dataset == "embedded":
-        data = embedded(seed=seed)
-    else:
-        raw = _read(dataset, data_dir, smiles, label, target)
-        edges = chosen.architecture.conv == "edge-sage"
-        data = GraphDataset.of(raw, features, edges, directed)
-    data = data.to(place)
+    edges = chosen.architecture.conv == "edge-sage"
+    where = (data_dir, smiles, label, target)
+    data = _load(dataset, seed, where, features, edges, directed).to(place)
     describe(data, chosen)
     with epochs_bar(chosen) as watch:
         outcome = train_once(chosen, data, out, watch)
@@ -326,12 +322,8 @@ def evaluate(
     chosen = settings_for(method.value, dataset, **changes)
     way = choose_protocol(protocol.value, grid, changes)
     place = _device(device)
-    if dataset == "embedded":
-        data = embedded(seed=seed)
-    else:
-        raw = _read(dataset, data_dir, smiles, label, None)
-        data = GraphDataset.of(raw, features, needs_edges(chosen, way), directed)
-    data = data.to(place)
+    edges, where = needs_edges(chosen, way), (data_dir, smiles, label, None)
+    data = _load(dataset, seed, where, features, edges, directed).to(place)
     shown = errors if as_json else console
     title = f"{chosen.name} on {data.name}, protocol {way.name}, on {data.x.device}"
     with evaluation_display(shown, title) as watch:
@@ -412,6 +404,19 @@ def predict(
     for table, found in unseen.items():
         console.print(unseen_message(table, found))
     console.print(f"{count} predictions written to {out}")
+
+
+def _load(
+    dataset: str,
+    seed: int,
+    where: tuple[Path | None, str | None, str | None, str | None],
+    features: str,
+    edges: bool,
+    directed: bool,
+) -> GraphDataset:
+    if dataset == "embedded":
+        return embedded(seed=seed)
+    return GraphDataset.of(_read(dataset, *where), features, edges, directed)
 
 
 def _read(

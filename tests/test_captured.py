@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 import torch
+from interpreter import needs_triton, says_equal
 
 from diffpool.data import embedded
 from diffpool.nn import Clusters
@@ -29,7 +25,7 @@ def test_a_drawn_batch_is_the_batch_of_the_host(kind: str) -> None:
     dataset = embedded(12, seed=0, rungs=5)
     batches = CohortBatches(dataset, CLUSTERS[kind])
     drawing = Drawing(batches)
-    levels = drawing.levels(CHOSEN)
+    levels = batches.levels(CHOSEN)
     capacity = Capacity.of(levels, batches.clusters)
     numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(dataset)))
     graphs, plan, x, y, real = drawing.draw(numbers, capacity)
@@ -104,7 +100,7 @@ for weighted in (False, True):
     host = batches.batch(chosen)
     drawing = Drawing(batches)
     numbers = torch.from_numpy(np.where(chosen >= 0, chosen, 6))
-    drawn, *_ = drawing.draw(numbers, Capacity.of(drawing.levels(chosen), ()))
+    drawn, *_ = drawing.draw(numbers, Capacity.of(batches.levels(chosen), ()))
     results = []
     for batch in (drawn, host.graphs):
         own = [slice(s, s + n) for s, n in zip(batch.layout.starts.tolist(), batch.layout.sizes.tolist())]
@@ -121,13 +117,6 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@needs_triton
 def test_propagation_of_drawn_graphs_is_that_of_the_batch() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", CODE],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.stdout == "equal\n", run.stderr
+    says_equal(CODE)

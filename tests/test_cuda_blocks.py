@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-
-import pytest
+from interpreter import needs_triton, says_equal
 
 CODE = """
 import torch
@@ -65,13 +60,6 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@needs_triton
 def test_the_kernels_equal_the_loop_over_graphs() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", CODE],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.stdout == "equal\n", run.stderr
+    says_equal(CODE)

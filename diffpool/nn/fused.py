@@ -25,10 +25,9 @@ from diffpool.nn.norm import BatchNorm, Steps
 from diffpool.segment import Csr, Layout, column_counts
 
 ORDER = ("l2", "relu", "batch")
-LARGE = 2**22  # entries of a layer's input or output above which PyTorch's products are used
-LARGE_BLOCK = (
-    2**26
-)  # multiplications in one graph's pooling above which PyTorch's products are used
+# Above these PyTorch's operations are used. Chosen from the cost of a call, not swept: both ways give the same.
+LARGE = 2**22  # entries of a layer's input or output, for each model
+LARGE_BLOCK = 2**26  # multiplications in the pooling of one graph
 
 
 def _readable(graphs: Graphs, *tensors: Tensor) -> bool:

@@ -21,7 +21,7 @@ from diffpool.graphs import SparseGraphs
 from diffpool.native import TILE
 from diffpool.nn import Clusters
 from diffpool.segment import Layout
-from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.cohort_batches import CohortBatches, divided
 
 GROWTH = 1.25  # capacities grow by this factor, so that few of them occur
 WASTE = 2.5  # a program is used for a step that needs at least its cost divided by this
@@ -67,7 +67,6 @@ def _round_up(count: int, least: int) -> int:
 class DeviceLayout(Layout):
     """A layout whose sizes are known to the device alone."""
 
-    first_rows: Tensor | None = None
     tile_list: Tensor | None = None
 
     @property
@@ -76,8 +75,7 @@ class DeviceLayout(Layout):
 
     @property
     def device_starts(self) -> Tensor:
-        assert self.first_rows is not None
-        return self.first_rows
+        return self.starts
 
     @property
     def tiles(self) -> Tensor:
@@ -120,7 +118,6 @@ def device_layout(sizes: Tensor, rows: int, columns: int) -> DeviceLayout:
         complete=False,
         real=owned.view(-1),
         models=models,
-        first_rows=starts,
         tile_list=torch.stack([of_tile, first], 1),
     )
 
@@ -171,14 +168,6 @@ class Drawing:
         sizes[-1] = 0  # the number of no graph
         self.sizes = sizes
         self.starts = graphs.layout.starts.to(device)
-
-    def levels(self, chosen: np.ndarray) -> list[np.ndarray]:
-        """The sizes of the graphs with these numbers [M, B], −1 for none, at every level, on the host."""
-        real = chosen >= 0
-        levels = [np.where(real, self.batches.sizes[chosen], 0)]
-        for clusters in self.batches.clusters:
-            levels.append(np.where(real, clusters.counts(levels[-1]), 0))
-        return levels
 
     def draw(
         self, numbers: Tensor, capacity: Capacity
@@ -265,15 +254,10 @@ class CapturedSteps:
 
     def epoch(self, orders: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
         """All graphs of each model in its order, in batches of its size. The host does not wait for the device."""
-        models, most = self.numbers.shape
-        steps = max(-(-len(o) // size) for o, size in zip(orders, sizes, strict=True))
-        chosen = np.full((steps, models, most), -1)
-        for m, (order, size) in enumerate(zip(orders, sizes, strict=True)):
-            for step in range(-(-len(order) // size)):
-                part = order[step * size : (step + 1) * size]
-                chosen[step, m, : len(part)] = part
+        most = self.numbers.shape[1]
+        chosen = divided(orders, sizes, most)
         numbers = torch.from_numpy(np.where(chosen >= 0, chosen, self.none)).to(self.numbers.device)
-        clusters = self.drawing.batches.clusters
-        needed = [Capacity.of(self.drawing.levels(c), clusters) for c in chosen]
-        for step in range(steps):
-            self.step(numbers[step], needed[step], needed)
+        batches = self.drawing.batches
+        needed = [Capacity.of(batches.levels(c), batches.clusters) for c in chosen]
+        for own, capacity in zip(numbers, needed, strict=True):
+            self.step(own, capacity, needed)

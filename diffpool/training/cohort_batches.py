@@ -57,11 +57,8 @@ class CohortBatches:
         if models == 1:
             chosen = chosen[chosen >= 0][None]
         real = chosen >= 0
-        levels = [np.where(real, self.sizes[chosen], 0)]
-        for clusters in self.clusters:
-            levels.append(np.where(real, clusters.counts(levels[-1]), 0))
         device = self.x.device
-        layouts = [Layout.of(sizes.reshape(-1), device, models) for sizes in levels]
+        layouts = [Layout.of(sizes.reshape(-1), device, models) for sizes in self.levels(chosen)]
         numbers = torch.from_numpy(np.where(real, chosen, len(self.sizes)).reshape(-1))
         graphs, nodes = self.graphs.select(numbers, layouts[0])
         return CohortBatch(
@@ -73,13 +70,27 @@ class CohortBatches:
             counts=real.sum(1),
         )
 
+    def levels(self, chosen: np.ndarray) -> list[np.ndarray]:
+        """The sizes of the graphs with these numbers at every level, on the host: [M, B] each."""
+        real = chosen >= 0
+        levels = [np.where(real, self.sizes[chosen], 0)]
+        for clusters in self.clusters:
+            levels.append(np.where(real, clusters.counts(levels[-1]), 0))
+        return levels
+
     def batches(self, graphs: Sequence[np.ndarray], sizes: Sequence[int]) -> Iterator[CohortBatch]:
         """All graphs of each model in its order, in batches of its size, until every model has had its last."""
-        steps = max(-(-len(g) // size) for g, size in zip(graphs, sizes, strict=True))
         most = max(min(len(g), size) for g, size in zip(graphs, sizes, strict=True))
-        for step in range(steps):
-            chosen = np.full((len(graphs), most), -1)
-            for row, own, size in zip(chosen, graphs, sizes, strict=True):
-                part = own[step * size : (step + 1) * size]
-                row[: len(part)] = part
+        for chosen in divided(graphs, sizes, most):
             yield self.batch(chosen)
+
+
+def divided(orders: Sequence[np.ndarray], sizes: Sequence[int], most: int) -> np.ndarray:
+    """The graphs of each model in batches of its size: [steps, M, most], −1 where a model has none."""
+    steps = max(-(-len(order) // size) for order, size in zip(orders, sizes, strict=True))
+    chosen = np.full((steps, len(orders), most), -1)
+    for m, (order, size) in enumerate(zip(orders, sizes, strict=True)):
+        for step in range(-(-len(order) // size)):
+            part = order[step * size : (step + 1) * size]
+            chosen[step, m, : len(part)] = part
+    return chosen
