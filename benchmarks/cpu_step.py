@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import Batch
 
 from benchmarks.pyg_dense import PygDiffPool, step, to_pyg
-from benchmarks.record import finish, parser
+from benchmarks.record import begin, finish, parser
 from diffpool.data import GraphDataset, load_dataset
 from diffpool.nn import Architecture, GraphClassifier, build
 from diffpool.training import CohortBatches, Optimiser, Training, train_step
@@ -148,8 +148,7 @@ def main() -> None:
     options.add_argument(
         "--steps", type=int, help="timed steps, at least 5, instead of the default"
     )
-    chosen = options.parse_args()
-    torch.set_num_threads(chosen.threads)
+    chosen = begin(options)
     rows = {}
     print("graphs a second of training, one model, batch 20")
     print(

@@ -10,9 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-import torch
-
-from benchmarks.record import finish, parser
+from benchmarks.record import begin, finish, parser
 from diffpool.data import embedded
 from diffpool.experiments import settings_for, train_once
 
@@ -32,8 +30,7 @@ def main() -> None:
     )
     options.add_argument("--epochs", type=int, help="instead of the default")
     options.add_argument("--graphs", type=int, default=2000)
-    chosen = options.parse_args()
-    torch.set_num_threads(chosen.threads)
+    chosen = begin(options)
     rows = list(ROWS) if chosen.rows == "all" else chosen.rows.split(",")
     epochs = {"epochs": chosen.epochs} if chosen.epochs else {}
     result: dict[str, Any] = {"graphs": chosen.graphs}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.record import finish, parser
+from benchmarks.record import begin, finish, parser
 from diffpool.graphs import SparseGraphs
 from diffpool.nn import Architecture, GraphClassifier, build
 
@@ -93,8 +93,7 @@ def main() -> None:
     options.add_argument(
         "--size", type=int, help="measure this size only, here (used by the benchmark itself)"
     )
-    chosen = options.parse_args()
-    torch.set_num_threads(chosen.threads)
+    chosen = begin(options)
     if chosen.size:
         print(json.dumps(measure(chosen.size, chosen.repeats)))
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import torch
@@ -16,20 +16,30 @@ from diffpool.data import GraphDataset
 
 
 class Gnn(nn.Module):
-    """Three dense SAGE layers with l2 and batch normalisation, side by side, then perhaps a linear layer."""
+    """Three SAGE layers with l2 and batch normalisation, side by side, then perhaps a linear layer.
 
-    def __init__(self, num_inputs: int, hidden: int, num_outputs: int, linear: bool):
+    `conv` is one of PyG's; what it takes behind the features is passed on.
+    """
+
+    def __init__(
+        self,
+        num_inputs: int,
+        hidden: int,
+        num_outputs: int,
+        linear: bool,
+        conv: Callable[..., nn.Module] = DenseSAGEConv,
+    ):
         super().__init__()
         sizes = [num_inputs, hidden, hidden, num_outputs]
-        self.convs = nn.ModuleList(DenseSAGEConv(i, o, normalize=True) for i, o in pairwise(sizes))
+        self.convs = nn.ModuleList(conv(i, o, normalize=True) for i, o in pairwise(sizes))
         self.norms = nn.ModuleList(nn.BatchNorm1d(o) for o in sizes[1:])
         self.linear = nn.Linear(sum(sizes[1:]), num_outputs) if linear else None
 
-    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, *where: Tensor | None) -> Tensor:
         layers = []
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            x = conv(x, adj, mask).relu()
-            x = norm(x.flatten(0, 1)).view(x.shape)
+            x = conv(x, *where).relu()
+            x = norm(x.flatten(0, -2)).view(x.shape)
             layers.append(x)
         x = torch.cat(layers, -1)
         return x if self.linear is None else self.linear(x)
@@ -56,6 +66,10 @@ class PygDiffPool(nn.Module):
         """Logits and the sum of the auxiliary losses."""
         x, mask = to_dense_batch(batch.x, batch.batch)
         adj = to_dense_adj(batch.edge_index, batch.batch).to(x.dtype)
+        return self.dense(x, adj, mask)
+
+    def dense(self, x: Tensor, adj: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The same of padded graphs: everything whose shapes do not depend on the data."""
         auxiliary = x.new_zeros(())
         for embed, pool in zip(self.embed, self.pool, strict=False):
             s, z = pool(x, adj, mask), embed(x, adj, mask)
@@ -65,28 +79,33 @@ class PygDiffPool(nn.Module):
 
 
 def to_pyg(dataset: GraphDataset, chosen: Iterable[int]) -> list[Data]:
-    """Graphs of a data set as PyG's."""
+    """Graphs of a data set on the host as PyG's."""
+    indptr, source = dataset.graphs.adj.indptr, dataset.graphs.adj.indices
+    starts, sizes = (
+        t.tolist() for t in (dataset.graphs.layout.starts, dataset.graphs.layout.sizes)
+    )
     graphs = []
     for g in chosen:
-        batch = dataset.batch([g])
-        adj = batch.graphs.adj
-        row = torch.repeat_interleave(torch.arange(batch.graphs.num_nodes), adj.indptr.diff())
-        graphs.append(Data(x=batch.x, edge_index=torch.stack([adj.indices, row]), y=batch.y))
+        a, b = starts[g], starts[g] + sizes[g]
+        ends = indptr[a : b + 1]
+        target = torch.repeat_interleave(torch.arange(b - a), ends.diff())
+        edges = torch.stack([source[int(ends[0]) : int(ends[-1])] - a, target])
+        graphs.append(Data(x=dataset.x[a:b], edge_index=edges, y=dataset.y[g : g + 1]))
     return graphs
 
 
-def step(
-    model: PygDiffPool,
-    optimiser: torch.optim.Optimizer,
-    graphs: list[Data],
-    clip: float,
-    device: str = "cpu",
-) -> None:
-    """One training step, collation included, as in PyG's loader."""
-    batch = Batch.from_data_list(graphs).to(device)
+def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> None:
+    """One training step on a batch that is on the model's device."""
     logits, auxiliary = model(batch)
     loss = F.cross_entropy(logits, batch.y) + auxiliary
     optimiser.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimiser.step()
+
+
+def step(
+    model: nn.Module, optimiser: torch.optim.Optimizer, graphs: list[Data], clip: float
+) -> None:
+    """One training step on the CPU, collation included, as in PyG's loader."""
+    train_on(model, optimiser, Batch.from_data_list(graphs), clip)

@@ -1,4 +1,4 @@
-"""What every benchmark shares: options, a record of what was measured where, and the JSON line."""
+"""What every benchmark shares: options, a record of what was measured where, the JSON line, and reading records."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,28 +24,79 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     options.add_argument(
         "--json", action="store_true", help="print one JSON object as the last line"
     )
-    options.add_argument("--no-record", action="store_true", help="leave benchmarks/records/ alone")
+    options.add_argument("--no-record", action="store_true", help="write no record")
+    options.add_argument(
+        "--records", type=Path, default=RECORDS, help="folder for the record (benchmarks/records)"
+    )
     options.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
+    options.add_argument(
+        "--precision",
+        choices=("tf32", "float32"),
+        default="tf32",
+        help="products on a GPU, of ours and of every peer alike (default tf32)",
+    )
     return options
+
+
+def begin(options: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the command line and set what concerns all competitors: threads and precision."""
+    chosen = options.parse_args()
+    torch.set_num_threads(chosen.threads)
+    torch.set_float32_matmul_precision("high" if chosen.precision == "tf32" else "highest")
+    return chosen
+
+
+def words_of(text: str, known: Sequence[str], what: str) -> list[str]:
+    """Words joined by commas, each of which must be known; none of an empty text."""
+    words = [word for word in text.split(",") if word]
+    if unknown := [word for word in words if word not in known]:
+        sys.exit(f"expected {what} of {', '.join(known)}, got {unknown[0]!r}")
+    return words
 
 
 def finish(name: str, result: dict[str, Any], options: argparse.Namespace) -> None:
     """Append the record of a run, and print it as JSON if asked for."""
     record = {"benchmark": name, "command": _command(), **origin(), **result}
     if not options.no_record:
-        RECORDS.mkdir(exist_ok=True)
-        with (RECORDS / f"{name}.jsonl").open("a") as file:
+        options.records.mkdir(parents=True, exist_ok=True)
+        with (options.records / f"{name}.jsonl").open("a") as file:
             file.write(json.dumps(record) + "\n")
     if options.json:
         print(json.dumps(record))
 
 
+def records_of(name: str) -> list[dict[str, Any]]:
+    """The records of a benchmark, the oldest first."""
+    path = RECORDS / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def last(name: str, row: str | None = None) -> dict[str, Any] | None:
+    """The last record of a benchmark, or the last one that has this row."""
+    records = [record for record in records_of(name) if row is None or row in record]
+    return records[-1] if records else None
+
+
+def where(record: dict[str, Any]) -> str:
+    """Hardware, versions, commit and date, for people."""
+    hardware, versions = record["hardware"], record["versions"]
+    products = f", products in {hardware['products']}" if "products" in hardware else ""
+    gpu = f"{hardware['gpu']}{products}; " if hardware["gpu"] else ""
+    names = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"{gpu}{hardware['cpu']}, {hardware['threads']} threads; {names}; "
+        f"commit {record['commit']}, {record['date']}."
+    )
+
+
 def origin() -> dict[str, Any]:
     """Versions, hardware and commit."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
-    if "torch_geometric" in sys.modules:
-        versions["torch_geometric"] = sys.modules["torch_geometric"].__version__
+    for name, module in (("torch_geometric", "torch_geometric"), ("torch-geometric-pool", "tgp")):
+        if module in sys.modules:
+            versions[name] = sys.modules[module].__version__
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    exact = gpu is None or torch.get_float32_matmul_precision() == "highest"
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": _commit(),
@@ -54,6 +106,7 @@ def origin() -> dict[str, Any]:
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "gpu": gpu,
+            "products": "float32" if exact else "tf32",
         },
     }
 

@@ -1,31 +1,24 @@
-"""Write the tables of README.md and benchmarks/README.md from the last record of each benchmark."""
+"""Write the tables of README.md, benchmarks/README.md and results/README.md from the records."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks.record import RECORDS
+from benchmarks.comparison_tables import (
+    inference,
+    memory,
+    models,
+    reddit_shape,
+    sizes,
+    throughput,
+)
+from benchmarks.record import last, where
 
 ROOT = Path(__file__).parent.parent
-
-
-def last(name: str, row: str | None = None) -> dict[str, Any] | None:
-    """The last record of a benchmark, or the last one that has this row."""
-    path = RECORDS / f"{name}.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    records = [record for record in records if row is None or row in record]
-    return records[-1] if records else None
-
-
-def where(record: dict[str, Any]) -> str:
-    hardware, versions = record["hardware"], record["versions"]
-    names = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{hardware['cpu']}, {hardware['threads']} threads; {names}; commit {record['commit']}, {record['date']}."
 
 
 def embedded(record: dict[str, Any]) -> str:
@@ -85,29 +78,35 @@ def reading(record: dict[str, Any]) -> str:
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
-def cross_validation(record: dict[str, Any]) -> str:
-    lines = [
-        "| | PyG dense | one model of ours | ratio | ten models at once | ratio | MiB: PyG | MiB: one of ours |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name, row in record["rows"].items():
-        lines.append(
-            f"| {name} | {row['pyg']:,.0f} | {row['single']:,.0f} | {row['ratio_single']:.1f} × "
-            f"| {row['cohort']:,.0f} | **{row['ratio']:.1f} ×** | {row['pyg_mib']:,.0f} | {row['single_mib']:,.0f} |"
-        )
-    gpu = record["hardware"]["gpu"]
-    return "\n" + "\n".join([*lines, "", f"{gpu + '; ' if gpu else ''}{where(record)}"]) + "\n"
+Table = Callable[[], str | None]  # None: nothing was measured
 
 
-TABLES: dict[str, tuple[str, str | None, Callable[[dict[str, Any]], str]]] = {
-    "embedded": ("embedded", "diffpool", embedded),
-    "embedded_table": ("embedded", "diffpool", embedded_table),
-    "large_graph": ("large_graph", None, large_graph),
-    "cpu_step": ("cpu_step", None, cpu_step),
-    "reading": ("reading", None, reading),
-    "cross_validation_cpu": ("cross_validation_cpu", None, cross_validation),
-    "cross_validation": ("cross_validation", None, cross_validation),
+def from_last(source: str, table: Callable[[dict[str, Any]], str], row: str | None = None) -> Table:
+    """The table of the last record of a benchmark (that has this row)."""
+
+    def made() -> str | None:
+        record = last(source, row)
+        return None if record is None else table(record)
+
+    return made
+
+
+TABLES: dict[str, Table] = {
+    "embedded": from_last("embedded", embedded, "diffpool"),
+    "embedded_table": from_last("embedded", embedded_table, "diffpool"),
+    "large_graph": from_last("large_graph", large_graph),
+    "cpu_step": from_last("cpu_step", cpu_step),
+    "reading": from_last("reading", reading),
+    "cross_validation": lambda: throughput("cross_validation"),
+    "cross_validation_cpu": lambda: throughput("cross_validation_cpu"),
+    "memory": lambda: memory("cross_validation"),
+    "inference": lambda: inference("cross_validation"),
+    "inference_cpu": lambda: inference("cross_validation_cpu"),
+    "scaling_sizes": from_last("scaling", sizes, "sizes"),
+    "scaling_models": from_last("scaling", models, "models"),
+    "reddit_shape": from_last("reddit_shape", reddit_shape),
 }
+NOT_MEASURED = "\nNot measured yet.\n"
 
 
 def results() -> str:
@@ -136,14 +135,12 @@ def results() -> str:
 
 def filled(text: str) -> str:
     """The text with what stands between `<!-- generated: NAME -->` and `<!-- end -->` written anew."""
-    for name, (source, row, table) in TABLES.items():
-        record = last(source, row)
-        if record is not None:
-            pattern = rf"(<!-- generated: {name} -->).*?(<!-- end -->)"
-            made = table(record)
-            text = re.sub(pattern, lambda m, made=made: m[1] + made + m[2], text, flags=re.DOTALL)
-    pattern = r"(<!-- generated: results -->).*?(<!-- end -->)"
-    return re.sub(pattern, lambda m: m[1] + results() + m[2], text, flags=re.DOTALL)
+    for name, table in {**TABLES, "results": results}.items():
+        before, start, rest = text.partition(f"<!-- generated: {name} -->")
+        if start:
+            _, end, after = rest.partition("<!-- end -->")
+            text = before + start + (table() or NOT_MEASURED) + end + after
+    return text
 
 
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "results" / "README.md")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from diffpool.graphs import DenseGraphs, Graphs, squared_norms
-from diffpool.segment import Layout, column_mask
+from diffpool.layout import Layout, column_mask
 
 
 def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> Tensor:

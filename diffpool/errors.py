@@ -18,4 +18,11 @@ class ModelError(DiffPoolError):
 
 
 class TrainingError(DiffPoolError):
-    """Training cannot go on, for example because the loss became NaN."""
+    """Training cannot go on, for example because the loss became NaN.
+
+    `model` is the number, from 0, of the model in its cohort that it is about; None if it is about none of them.
+    """
+
+    def __init__(self, message: str, model: int | None = None):
+        super().__init__(message)
+        self.model = model

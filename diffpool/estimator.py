@@ -27,6 +27,7 @@ SETTINGS = (
     "patience",
     "learning_rate",
     "weight_decay",
+    "dropout",
     "batch_size",
     "hidden",
     "poolings",
@@ -52,6 +53,7 @@ class _Estimator(BaseEstimator):
         patience: int | None = None,
         learning_rate: float | None = None,
         weight_decay: float | None = None,
+        dropout: float | None = None,
         batch_size: int | None = None,
         hidden: int | None = None,
         poolings: int | None = None,
@@ -73,6 +75,7 @@ class _Estimator(BaseEstimator):
         self.patience = patience
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.dropout = dropout
         self.batch_size = batch_size
         self.hidden = hidden
         self.poolings = poolings

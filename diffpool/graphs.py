@@ -21,8 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool import native
 from diffpool.errors import DataError
-from diffpool.segment import Csr, Layout, max_rows, nn, spmm, sum_rows, tn
+from diffpool.layout import Layout
+from diffpool.segment import Csr, max_rows, nn, spmm, spmm_kernel, sum_rows, tn
 
 How = Literal["sum", "mean", "max"]
 
@@ -31,6 +33,7 @@ class _Graphs:
     """What both storages share: everything that needs the layout alone."""
 
     layout: Layout
+    inverse_degree: Tensor
 
     def __len__(self) -> int:
         return len(self.layout)
@@ -39,9 +42,16 @@ class _Graphs:
     def num_nodes(self) -> int:
         return self.layout.total
 
+    def propagate(self, h: Tensor) -> Tensor:
+        raise NotImplementedError
+
     def contract(self, s: Tensor, h: Tensor, clusters: Layout, square: bool = False) -> Tensor:
         """SᵀH of each graph: local [N, W], [N, D] → [K, D] (`square`: see `segment.nn`)."""
         return tn(s, h, self.layout, clusters, square)
+
+    def propagate_mean(self, h: Tensor) -> Tensor:
+        """D⁻¹A H, the weighted mean over the neighbours; zero without any: [N, D] → [N, D]."""
+        return self.propagate(h) * self.inverse_degree[:, None]
 
     def readout(self, h: Tensor, how: How) -> Tensor:
         """Sum, mean or max over each graph's nodes: [N, D] → [B, D]; zero for an empty graph."""
@@ -165,6 +175,16 @@ class SparseGraphs(_Graphs):
         """A H: [N, D] → [N, D]."""
         return spmm(self.adj, self.adj_t, h)
 
+    def propagate_local(self, s: Tensor, clusters: Layout) -> Tensor:
+        """A S without a gradient, for local columns: [N, W] → local [N, W]."""
+        a = self.adj
+        return spmm_kernel(s, a.indptr, a.indices, a.values)
+
+    def add_back_local(self, grad: Tensor, clusters: Layout, out: Tensor) -> None:
+        """Add AᵀG to `out`: local [N, W] both."""
+        a = self.adj_t
+        out += spmm_kernel(grad, a.indptr, a.indices, a.values)
+
     def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
         """E_c H: [N, D] → [N, D]."""
         values, values_t = self.channels[channel]
@@ -277,6 +297,13 @@ class DenseGraphs(_Graphs):
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [K, D] → [K, D]."""
         return nn(self.adj, h, self.layout, self.layout)
+
+    def propagate_mean(self, h: Tensor) -> Tensor:
+        if native.suits_triton(h, self.adj) and h.numel() > 0:
+            from diffpool.cuda.mean import DenseMean
+
+            return DenseMean.apply(self.adj, h, self.inverse_degree, self.layout)
+        return super().propagate_mean(h)
 
     def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
         """E_c H: [K, D] → [K, D]."""

@@ -13,7 +13,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-TILE = 32  # rows of a tile of a result on a GPU
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 kernels: ModuleType | None
 try:
@@ -37,11 +37,11 @@ def suits(*tensors: Tensor) -> bool:
 
 
 def suits_triton(*tensors: Tensor) -> bool:
-    """Whether the Triton kernels can work on these tensors: float32, on a GPU."""
+    """Whether the Triton kernels can work on these tensors: float32, on a GPU (or anywhere, by its interpreter)."""
     return (
         _triton_is_there()
         and not torch.compiler.is_compiling()
-        and all(t.dtype == torch.float32 and t.is_cuda for t in tensors)
+        and all(t.dtype == torch.float32 and (t.is_cuda or INTERPRETED) for t in tensors)
     )
 
 

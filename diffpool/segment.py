@@ -12,143 +12,17 @@ two. Their slow twins are in `tests/reference.py`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from diffpool import native
-from diffpool.native import TILE, suits
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Layout:
-    """How N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows from `starts[g]` on.
-
-    `sizes` stays on the host, so that shapes and loops are planned without asking the device. With several models side
-    by side each has as many rows, and those at the end of a model that has fewer belong to no graph.
-    """
-
-    sizes: Tensor  # [B] int64, on the host
-    starts: Tensor  # [B] int64, on the host
-    total: int  # N
-    largest: int
-    graph_of_row: Tensor  # [N] int64, on the device; B for a row of no graph
-    place_of_row: Tensor  # [N] int64, on the device: 0 for the first row of each graph
-    # [N] int64, on the device: the row when every graph is padded to the largest; B · largest for a row of no graph
-    slot_of_row: Tensor
-    device_sizes: Tensor  # [B] int64: the sizes, on the device
-    complete: bool = True  # whether every row belongs to a graph
-    real: Tensor | None = (
-        None  # [N] bool, on the device: which rows belong to graphs; None if all do
-    )
-    models: int = 1
-
-    @classmethod
-    def of(
-        cls,
-        sizes: Sequence[int] | np.ndarray | Tensor,
-        device: torch.device | str = "cpu",
-        models: int = 1,
-    ) -> Layout:
-        """The layout of graphs with these sizes: those of the first model, as many of the second, and so on."""
-        counts = np.asarray(sizes).astype(np.int64)
-        largest = int(counts.max(initial=0))
-        of_model = counts.reshape(models, -1) if models > 1 else counts[None]
-        rows = int(of_model.sum(1).max(initial=0))  # of each model
-        starts = np.cumsum(of_model, 1) - of_model + rows * np.arange(len(of_model))[:, None]
-        starts = starts.reshape(-1)
-        if models == 1:
-            graph_of_row = np.repeat(np.arange(len(counts)), counts)
-            place_of_row = np.arange(rows) - starts[graph_of_row]
-        else:
-            graph_of_row = np.full(models * rows, len(counts))
-            place_of_row = np.zeros(models * rows, np.int64)
-            graph = np.repeat(np.arange(len(counts)), counts)
-            place = np.arange(len(graph)) - np.repeat(np.cumsum(counts) - counts, counts)
-            owned = starts[graph] + place
-            graph_of_row[owned], place_of_row[owned] = graph, place
-        slot_of_row = graph_of_row * largest + place_of_row
-        places = np.stack([graph_of_row, place_of_row, slot_of_row])  # one transfer, not three
-        on_device = torch.from_numpy(places).to(device)
-        complete = int(counts.sum()) == models * rows
-        host = torch.from_numpy(counts)
-        return cls(
-            sizes=host,
-            starts=torch.from_numpy(starts),
-            total=models * rows,
-            largest=largest,
-            graph_of_row=on_device[0],
-            place_of_row=on_device[1],
-            slot_of_row=on_device[2],
-            device_sizes=host.to(device),
-            complete=complete,
-            real=None if complete else on_device[0] < len(counts),
-            models=models,
-        )
-
-    def __len__(self) -> int:
-        return self.sizes.shape[0]
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all graphs have the same size, so that [N, D] can be seen as [B, N/B, D]."""
-        return self.total == len(self) * self.largest
-
-    @cached_property
-    def used(self) -> np.ndarray:
-        """[M] int64: how many rows of each model belong to graphs; they come first."""
-        return self.sizes.numpy().reshape(self.models, -1).sum(1)
-
-    @cached_property
-    def device_starts(self) -> Tensor:
-        """[B] int64: the starts, on the device."""
-        return self.starts.to(self.graph_of_row.device)
-
-    @cached_property
-    def tiles(self) -> Tensor:
-        """[T, 2] int64, on the device: graph and first row of each tile of up to 32 rows of one graph."""
-        sizes, starts = self.sizes.numpy(), self.starts.numpy()
-        count = -(-sizes // TILE)
-        graph = np.repeat(np.arange(len(sizes)), count)
-        place = np.arange(len(graph)) - np.repeat(np.cumsum(count) - count, count)
-        first = starts[graph] + TILE * place
-        return torch.from_numpy(np.stack([graph, first], 1)).to(self.graph_of_row.device)
-
-    def to(self, device: torch.device | str) -> Layout:
-        return replace(
-            self,
-            graph_of_row=self.graph_of_row.to(device),
-            place_of_row=self.place_of_row.to(device),
-            slot_of_row=self.slot_of_row.to(device),
-            device_sizes=self.device_sizes.to(device),
-            real=None if self.real is None else self.real.to(device),
-        )
-
-    def __repr__(self) -> str:
-        return f"Layout({len(self)} graphs, {self.total} rows, largest {self.largest})"
-
-
-def column_counts(rows: Layout, columns: Layout) -> Tensor | None:
-    """How many local columns each row has: [N]; None if every row has as many. A row of no graph has none."""
-    if not rows.complete:
-        sizes = torch.cat([columns.device_sizes, columns.device_sizes.new_zeros(1)])
-        return sizes[rows.graph_of_row]
-    return None if columns.uniform else columns.device_sizes[rows.graph_of_row]
-
-
-def column_mask(rows: Layout, columns: Layout) -> Tensor | None:
-    """Which local columns each row has: [N, W] bool; None if every row has all W columns."""
-    count = column_counts(rows, columns)
-    if count is None:
-        return None
-    return torch.arange(columns.largest, device=count.device) < count[:, None]
-
+from diffpool.layout import Layout
+from diffpool.native import suits
 
 # --- products, graph by graph -------------------------------------------------------------------------------
 
@@ -174,7 +48,7 @@ def nt(a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False
 def _product(
     form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
 ) -> Tensor:
-    if a.is_cuda and not (rows.uniform and columns.uniform) and native.suits_triton(a, b):
+    if not (rows.uniform and columns.uniform) and native.suits_triton(a, b):
         return _BlockProduct.apply(form, a, b, rows, columns, square)
     where = (
         rows.sizes,
@@ -199,30 +73,19 @@ GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[tuple[str, Tensor,
 }
 
 
-def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
-    """What `cuda_blocks.product` must know of the blocks: tiles of the result, starts and sizes of rows and columns."""
-    tiles = columns.tiles if form == "tn" else rows.tiles
-    of_rows = (rows.device_starts, rows.device_sizes)
-    return tiles, *of_rows, columns.device_starts, columns.device_sizes
-
-
 class _BlockProduct(torch.autograd.Function):
-    """One of the three products on a GPU, by the kernels of `cuda_blocks`."""
+    """One of the three products on a GPU, by the kernels of `cuda.blocks`."""
 
     @staticmethod
     def forward(
         ctx: Any, form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
     ) -> Tensor:
-        from diffpool import cuda_blocks
+        from diffpool.cuda import blocks
 
         ctx.form, ctx.where = form, (rows, columns, square)
         ctx.save_for_backward(a, b)
         shape = _product_shape(form, b, rows.total, columns.total, columns.largest)
-        places, complete = (
-            block_places(form, rows, columns),
-            (columns if form == "tn" else rows).complete,
-        )
-        return cuda_blocks.product(form, a, b, shape, places, square, complete)
+        return blocks.product(form, a, b, shape, rows, columns, square)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -478,6 +341,12 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     """The sum over each graph's rows: [N, …] → [B, …]; zero for an empty graph."""
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).sum(1)
+    if native.suits_triton(h) and h.numel() > 0:
+        from diffpool.cuda.sum import SumRows
+
+        return SumRows.apply(h.flatten(1) if h.dim() > 1 else h[:, None], layout).view(
+            len(layout), *h.shape[1:]
+        )
     graphs = len(layout) + (not layout.complete)  # one more for the rows of no graph
     sums = h.new_zeros(graphs, *h.shape[1:]).index_add(0, layout.graph_of_row, h)
     return sums if layout.complete else sums[:-1]

@@ -11,8 +11,8 @@ from diffpool import embedded
 from diffpool.data import single_split
 from diffpool.equations import pooled_features, pooled_graphs
 from diffpool.graphs import Graphs
+from diffpool.layout import Layout
 from diffpool.nn import Assignment, Clusters, Encoder, GraphClassifier, Linear, Pooled, Sage, mlp
-from diffpool.segment import Layout
 from diffpool.training import Training, evaluate, train
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from diffpool.graphs import DenseGraphs, SparseGraphs
-from diffpool.segment import Layout
+from diffpool.layout import Layout
 
 # Empty graphs, a single node, an edgeless graph (EDGELESS), fewer nodes than clusters (two nodes, up to four clusters).
 SIZES = (5, 0, 1, 7, 4, 2, 0, 6)

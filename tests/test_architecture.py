@@ -20,17 +20,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "native": set(),
-    "segment": {"cuda_blocks", "native"},
-    "cuda_blocks": {"native"},
-    "cuda_norm": set(),
-    "cuda_spmm": set(),
-    "graphs": {"errors", "segment"},
-    "equations": {"graphs", "segment"},
+    "layout": set(),
+    "cuda": {"layout"},
+    "segment": {"cuda", "layout", "native"},
+    "graphs": {"cuda", "errors", "layout", "native", "segment"},
+    "equations": {"graphs", "layout"},
     # 1: models and data do not know each other
-    "nn": {"cuda_norm", "equations", "errors", "graphs", "native", "segment"},
+    "nn": {"cuda", "equations", "errors", "graphs", "layout", "native", "segment"},
     "data": {"errors", "graphs", "native"},
     # 2
-    "training": {"cuda_spmm", "data", "errors", "graphs", "native", "nn", "segment"},
+    "training": {"cuda", "data", "errors", "graphs", "layout", "native", "nn", "segment"},
     # 3
     "experiments": {"data", "errors", "nn", "training", "version"},
     # 4
@@ -58,7 +57,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "networkx": ("data.own", "viz"),
     "rdkit": ("data.molecules",),
     "torch_geometric": ("data.own",),
-    "triton": ("cuda_blocks", "cuda_norm", "cuda_spmm"),
+    "triton": ("cuda",),
     "typer": ("cli",),
     "rich": ("console", "evaluate_display"),
 }

@@ -25,8 +25,8 @@ def test_a_drawn_batch_is_the_batch_of_the_host(kind: str) -> None:
     dataset = embedded(12, seed=0, rungs=5)
     batches = CohortBatches(dataset, CLUSTERS[kind])
     drawing = Drawing(batches)
-    levels = batches.levels(CHOSEN)
-    capacity = Capacity.of(levels, batches.clusters)
+    rows = int(batches.levels(CHOSEN)[0].sum(1).max())
+    capacity = Capacity.of(rows, CHOSEN.shape[1], batches.clusters)
     numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(dataset)))
     graphs, plan, x, y, real = drawing.draw(numbers, capacity)
     host = batches.batch(CHOSEN)
@@ -63,19 +63,27 @@ def test_tiles_cover_every_row_once_and_no_others() -> None:
     covered = np.zeros(layout.total, int)
     for graph, first in layout.tiles.tolist():
         end = layout.device_starts[graph] + layout.device_sizes[graph]
-        covered[first : min(first + 32, int(end))] += 1
+        covered[first : min(first + layout.tile, int(end))] += 1
     assert covered.tolist() == layout.real.long().tolist()
 
 
-def test_a_capacity_holds_what_it_was_made_for_and_less() -> None:
-    clusters = (Clusters(11, 0.1),)
-    large = Capacity.of([np.array([[100, 50]]), np.array([[10, 5]])], clusters)
-    small = Capacity.of([np.array([[20, 50]]), np.array([[3, 5]])], clusters)
-    assert large.holds(large)
-    assert large.holds(small)
-    assert not small.holds(large)
-    assert large.rows[0] >= 150
-    assert large.columns[1] in (10, 11)
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_a_capacity_holds_whatever_graphs_have_so_many_nodes(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    clusters = CLUSTERS[kind]
+    for _ in range(200):
+        sizes = rng.integers(0, 121, (3, 7)) * rng.integers(0, 2, (3, 7))
+        capacity = Capacity.of(int(sizes.sum(1).max()), 7, clusters)
+        for level in range(len(clusters) + 1):
+            assert sizes.sum(1).max() <= capacity.rows[level]
+            if level > 0:
+                assert sizes.max() <= capacity.columns[level]
+            if level < len(clusters):
+                sizes = clusters[level].counts(sizes)
+
+
+def test_few_capacities_occur() -> None:
+    assert len({Capacity.of(rows, 20, ()) for rows in range(100, 10_000)}) < 22
 
 
 CODE = """
@@ -100,7 +108,7 @@ for weighted in (False, True):
     host = batches.batch(chosen)
     drawing = Drawing(batches)
     numbers = torch.from_numpy(np.where(chosen >= 0, chosen, 6))
-    drawn, *_ = drawing.draw(numbers, Capacity.of(batches.levels(chosen), ()))
+    drawn, *_ = drawing.draw(numbers, Capacity.of(int(batches.levels(chosen)[0].sum(1).max()), 3, ()))
     results = []
     for batch in (drawn, host.graphs):
         own = [slice(s, s + n) for s, n in zip(batch.layout.starts.tolist(), batch.layout.sizes.tolist())]
@@ -120,3 +128,25 @@ print("equal")
 @needs_triton
 def test_propagation_of_drawn_graphs_is_that_of_the_batch() -> None:
     says_equal(CODE)
+
+
+LAYOUT = """
+import torch
+from diffpool.cuda.layout import layout_tables
+from diffpool.training.captured import layout_by_hand
+
+generator = torch.Generator().manual_seed(0)
+for models, graphs, most in ((1, 1, 5), (3, 7, 90), (5, 20, 40), (2, 3, 0), (2, 1, 400)):
+    sizes = torch.randint(0, most + 1, (models, graphs), generator=generator)
+    sizes[:, 0] = 0
+    for tile in (32, 64):
+        rows = int(sizes.sum(1).max()) + 16
+        for ours, slow in zip(layout_tables(sizes, rows, tile), layout_by_hand(sizes, rows, tile)):
+            assert torch.equal(ours, slow), (models, graphs, tile)
+print("equal")
+"""
+
+
+@needs_triton
+def test_the_kernels_of_the_layout_equal_the_operations() -> None:
+    says_equal(LAYOUT)

@@ -71,11 +71,14 @@ def test_every_method_trains(method, tmp_path):
 @pytest.mark.usefixtures("small_embedded")
 def test_options_reach_the_model(tmp_path):
     words = ["--poolings", "2", "--hidden", "8", "--clusters", "7,3", "--link-weight", "0.5"]
+    words += ["--dropout", "0.25", "--weight-decay", "0.01"]
     assert run("--out", str(tmp_path / "m"), *words, *SMALL).exit_code == 0
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     assert config["architecture"]["clusters"] == [7, 3]
     assert config["architecture"]["hidden"] == 8
     assert config["training"]["link_weight"] == 0.5
+    assert config["training"]["dropout"] == 0.25
+    assert config["training"]["weight_decay"] == 0.01
 
 
 def test_version():
@@ -97,6 +100,7 @@ MISTAKES = {
     "clusters that are no numbers": (["train", "--clusters", "many"], "many"),
     "too few cluster numbers": (["train", "--poolings", "2", "--clusters", "5"], "2 poolings"),
     "a learning rate of zero": (["train", "--learning-rate", "0"], "learning_rate"),
+    "dropout of everything": (["train", "--dropout", "1"], "dropout of at least 0 and below 1"),
     "an unknown device": (["train", "--device", "abacus"], "abacus"),
     "out is a file": (["train", "--out", __file__], "--out"),
     "an unknown option": (["train", "--no-such-option"], "no-such-option"),

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from diffpool.data import Fold, GraphDataset, embedded
-from diffpool.errors import TrainingError
-from diffpool.nn import PAPER, RELEASED, Architecture, GraphClassifier, build, flat
-from diffpool.training import Cohort, CohortBatches, Epoch, Training, evaluate, evaluate_cohort
+from diffpool.errors import ModelError, TrainingError
+from diffpool.graphs import Graphs
+from diffpool.nn import PAPER, RELEASED, Architecture, Dropout, GraphClassifier, build, flat, mlp
+from diffpool.training import (
+    Cohort,
+    CohortBatches,
+    Epoch,
+    Optimiser,
+    Training,
+    evaluate,
+    evaluate_cohort,
+    running,
+    train,
+    train_step,
+)
 
 SMALL = replace(PAPER, hidden=6)
 ARCHITECTURES = {
@@ -149,15 +162,17 @@ def test_in_single_precision_it_is_the_same_to_rounding(dataset: GraphDataset) -
 
 
 def test_a_stopped_model_is_left_as_it_is_while_the_others_go_on(dataset: GraphDataset) -> None:
-    changed = [replace(c, epochs=e) for c, e in zip(configs(2), (1, 4), strict=True)]
-    cohort = Cohort(model_of(SMALL, 2, [0, 1]), dataset, folds(2), changed)
+    """One of three: the others are too many to leave it out of the steps."""
+    changed = [replace(c, epochs=e) for c, e in zip(configs(3), (1, 4, 4), strict=True)]
+    cohort = Cohort(model_of(SMALL, 3, [0, 1, 2]), dataset, folds(3), changed)
     first = cohort.train_epoch()
     assert all(first)
     after = {name: t.clone() for name, t in cohort.model.state_dict().items()}
-    assert cohort.active == [False, True]
+    assert cohort.active == [False, True, True]
     second = cohort.train_epoch()
     assert second[0] is None
     assert second[1] is not None
+    assert cohort.running.members == [0, 1, 2]
     now = cohort.model.state_dict()
     same(rows_of(now, 0), rows_of(after, 0), 0)
     assert not torch.equal(now["head.0.weight"][1], after["head.0.weight"][1])
@@ -232,5 +247,286 @@ def test_a_batch_of_a_model_is_that_of_the_data_set(dataset: GraphDataset) -> No
 def test_a_loss_that_is_not_a_number_names_the_model(dataset: GraphDataset) -> None:
     changed = [configs(1)[0], replace(configs(1)[0], learning_rate=1e300)]
     cohort = Cohort(model_of(SMALL, 2, [0, 1]), dataset, folds(2), changed)
-    with pytest.raises(TrainingError, match=r"the loss became (nan|inf) in epoch 1 of model 2"):
+    message = r"the loss became (nan|inf) in epoch 1 of model 2"
+    with pytest.raises(TrainingError, match=message) as caught:
         cohort.train_epoch()
+    assert caught.value.model == 1
+
+
+# --- dropout -------------------------------------------------------------------------------------------------------
+
+RATES = (0.3, 0.0, 0.6, 0.5)
+TWO_LAYERS = replace(SMALL, head=(5,))
+
+
+def members_of(
+    members: list[int],
+    dataset: GraphDataset,
+    architecture: Architecture = TWO_LAYERS,
+    **changes: Any,
+) -> Cohort:
+    """Models of four with their own dropout; a change is a value for all of them, or one for each."""
+    own = []
+    for m in members:
+        values = {k: v[m] if isinstance(v, tuple) else v for k, v in changes.items()}
+        own.append(replace(configs(4)[m], **{"dropout": RATES[m], **values}))
+    model = model_of(architecture, len(members), members)
+    return Cohort(model, dataset, [folds(4)[m] for m in members], own)
+
+
+def to_the_end(cohort: Cohort) -> list[list[Epoch | None]]:
+    rows = []
+    while not cohort.finished:
+        rows.append(cohort.train_epoch())
+    return rows
+
+
+def same_as_alone(cohort: Cohort, rows: list[list[Epoch | None]], alone: Cohort, m: int) -> None:
+    """The best parameters and every metric of model m."""
+    own = to_the_end(alone)
+    same(rows_of(cohort.best, m), alone.best, 1e-9)
+    assert cohort.best_epoch[m] == alone.best_epoch[0]
+    theirs = [row[m] for row in rows if row[m] is not None]
+    assert len(own) == len(theirs)
+    for mine, other in zip(own, theirs, strict=True):
+        for field in ("train_loss", "train_class_loss", "train_accuracy", "validation_loss"):
+            assert getattr(mine[0], field) == pytest.approx(getattr(other, field), rel=1e-8)
+        assert mine[0].validation_accuracy == other.validation_accuracy
+
+
+def test_dropout_of_a_model_in_a_cohort_is_that_of_the_model_alone(dataset: GraphDataset) -> None:
+    """In double precision over 20 and more steps, with four rates."""
+    cohort = members_of([0, 1, 2, 3], dataset, epochs=5)
+    rows = to_the_end(cohort)
+    assert cohort.running.optimiser.steps.min() >= 15
+    assert cohort.running.optimiser.steps.max() >= 30
+    for m in range(4):
+        alone = members_of([m], dataset, epochs=5)
+        assert (alone.running.dropout is None) == (RATES[m] == 0)
+        same_as_alone(cohort, rows, alone, m)
+
+
+def test_dropout_changes_training_and_each_model_as_its_own_rate_says(
+    dataset: GraphDataset,
+) -> None:
+    dropped, plain = (
+        members_of([0, 1, 2, 3], dataset, epochs=2, **c) for c in ({}, {"dropout": 0.0})
+    )
+    assert plain.running.dropout is None  # nothing is paid for it
+    to_the_end(dropped), to_the_end(plain)
+    for m, rate in enumerate(RATES):
+        a, b = (c.model.state_dict()["head.0.weight"][m] for c in (dropped, plain))
+        assert torch.allclose(a, b, rtol=1e-9, atol=1e-9) == (rate == 0)
+
+
+def test_each_model_has_new_bits_in_each_of_its_own_steps(dataset: GraphDataset) -> None:
+    cohort = members_of([0, 1, 2, 3], dataset, epochs=3)
+    configs, seeds = cohort.configs, [c.seed for c in cohort.configs]
+    steps = torch.tensor(
+        [-(-len(folds(4)[m].train) // c.batch_size) for m, c in enumerate(configs)]
+    )
+    assert len(set(steps.tolist())) > 1
+    for epoch in range(3):
+        expected = Dropout(RATES, seeds, epoch * steps[:, None])
+        assert torch.equal(cohort.running.dropout.kept(0, 9, 9), expected.kept(0, 9, 9))
+        cohort.train_epoch()
+
+
+def test_other_seeds_drop_other_entries(dataset: GraphDataset) -> None:
+    """Of one model with one order of graphs: all of them are in one step."""
+    losses = []
+    for seed in (0, 0, 1):
+        cohort = members_of([0], dataset, seed=seed, batch_size=60, epochs=1)
+        losses.append(cohort.train_epoch()[0].train_loss)
+    assert losses[0] == losses[1]
+    assert losses[0] != pytest.approx(losses[2], rel=1e-6)
+
+
+def test_the_scores_of_an_epoch_are_without_dropout(dataset: GraphDataset) -> None:
+    cohort = members_of([0], dataset, epochs=3)
+    last = to_the_end(cohort)[-1][0]
+    assert last is not None
+    assert last.validation_loss == evaluate(cohort.model, dataset, folds(4)[0].validation).loss
+
+
+def test_a_model_with_dropout_has_the_parameters_of_one_without(dataset: GraphDataset) -> None:
+    names = model_of(TWO_LAYERS, 1, [0]).state_dict().keys()
+    cohort = members_of([0], dataset, epochs=1)
+    to_the_end(cohort)
+    assert cohort.model.state_dict().keys() == names
+
+
+# --- stopped models leave the step ---------------------------------------------------------------------------------
+
+STOPS = (2, 7, 4, 3)  # epochs of each
+
+
+def test_models_that_go_on_when_others_have_stopped_are_the_models_alone(
+    dataset: GraphDataset,
+) -> None:
+    """In double precision, with dropout: two of four leave after three epochs, another after four."""
+    cohort = members_of([0, 1, 2, 3], dataset, epochs=STOPS)
+    rows, members = [], []
+    while not cohort.finished:
+        rows.append(cohort.train_epoch())
+        members.append(cohort.running.members)
+    assert members == [[0, 1, 2, 3]] * 3 + [[1, 2]] + [[1]] * 3
+    assert cohort.best_epoch[2] == 4  # while it was in another place of a smaller model
+    assert cohort.best_epoch[1] > 4
+    for m in range(4):
+        same_as_alone(cohort, rows, members_of([m], dataset, epochs=STOPS), m)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_goes_on_with_half_of_its_models(
+    name: str, dataset: GraphDataset
+) -> None:
+    epochs = (1, 3, 1, 3)
+    cohort = members_of([0, 1, 2, 3], dataset, ARCHITECTURES[name], epochs=epochs)
+    rows = to_the_end(cohort)
+    assert cohort.running.members == [1, 3]
+    for m in (1, 3):
+        alone = members_of([m], dataset, ARCHITECTURES[name], epochs=epochs)
+        same_as_alone(cohort, rows, alone, m)
+        own = rows_of(cohort.running.model.state_dict(), [1, 3].index(m))
+        same(own, alone.model.state_dict(), 1e-9)
+
+
+def test_a_step_has_rows_of_the_running_models_alone(
+    dataset: GraphDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def spy(model: GraphClassifier, optimiser: Optimiser, *batch: Any) -> Any:
+        seen.append((batch[0].layout.models, len(optimiser.parameters)))
+        return train_step(model, optimiser, *batch)
+
+    monkeypatch.setattr(running, "train_step", spy)
+    to_the_end(members_of([0, 1, 2, 3], dataset, epochs=STOPS))
+    assert sorted(set(seen), reverse=True) == [(4, 4), (2, 2), (1, 1)]
+
+
+def test_models_stopped_by_their_patience_leave_too(dataset: GraphDataset) -> None:
+    cohort = members_of(
+        [0, 1, 2, 3], dataset, epochs=40, patience=(1, 30, 1, 1), learning_rate=0.03
+    )
+    rows = to_the_end(cohort)
+    assert cohort.running.members == [1]
+    for m in range(4):
+        trained = sum(row[m] is not None for row in rows)
+        assert trained == min(cohort.best_epoch[m] + cohort.configs[m].patience, 40)
+
+
+def test_a_run_that_leaves_stopped_models_behind_goes_on_from_every_epoch_to_the_bit(
+    dataset: GraphDataset,
+) -> None:
+    """In single precision, too: what is left out when is a function of the state."""
+    single = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float32), x=dataset.x.float())
+
+    def start() -> Cohort:
+        cohort = members_of([0, 1, 2, 3], single, epochs=STOPS)
+        return Cohort(cohort.model.float(), single, cohort.folds, cohort.configs)
+
+    whole = start()
+    states: list[dict[str, Tensor]] = []
+    while not whole.finished:
+        states.append({name: t.clone() for name, t in whole.state().items()})
+        whole.train_epoch()
+    for epoch, state in enumerate(states):
+        again = start()
+        again.load_state(state)
+        assert again.epoch == epoch
+        to_the_end(again)
+        for name, tensor in whole.state().items():
+            assert torch.equal(tensor, again.state()[name]), name
+    # also in a cohort that has left some behind itself
+    again.load_state(states[1])
+    assert again.running.model is again.model
+    to_the_end(again)
+    for name, tensor in whole.state().items():
+        assert torch.equal(tensor, again.state()[name]), name
+
+
+def test_the_best_epochs_of_models_that_have_left_are_restored(dataset: GraphDataset) -> None:
+    cohort = members_of([0, 1, 2, 3], dataset, epochs=STOPS)
+    rows = to_the_end(cohort)
+    cohort.restore_best()
+    scores = evaluate_cohort(cohort.model, cohort.batches, [f.validation for f in cohort.folds])
+    for m in range(4):
+        best = min(row[m].validation_loss for row in rows if row[m] is not None)
+        assert scores[m].loss == pytest.approx(best, rel=1e-10)
+
+
+# --- modules of one's own ------------------------------------------------------------------------------------------
+
+
+class Own(nn.Module):
+    """An encoder that knows nothing of the package: X W, scaled by a running mean of |X W|, for each of M models."""
+
+    def __init__(self, num_inputs: int, num_outputs: int, models: int):
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(models, num_inputs, num_outputs).double() / 3)
+        self.register_buffer("seen", torch.ones(models).double())
+
+    def forward(self, graphs: Graphs, x: Tensor) -> Tensor:
+        x = x.unflatten(0, (len(self.matrix), -1)) @ self.matrix
+        if self.training:
+            real = graphs.layout.real
+            ones = torch.ones(x.shape[:2]) if real is None else real.view(x.shape[:2])
+            means = (x.detach().abs().mean(-1) * ones).sum(1) / ones.sum(1).clamp(min=1)
+            self.seen += 0.1 * (means - self.seen) * (ones.sum(1) > 0)
+        return (x / self.seen[:, None, None]).flatten(0, 1)
+
+
+def test_an_encoder_of_ones_own_trains_side_by_side_and_without_those_that_stopped(
+    dataset: GraphDataset,
+) -> None:
+    def cohort(members: list[int]) -> Cohort:
+        states = []
+        for m in members:
+            torch.manual_seed(m)
+            states.append(classifier(1).state_dict())
+        model = classifier(len(members))
+        model.load_state_dict({name: torch.cat([s[name] for s in states]) for name in states[0]})
+        own = [replace(configs(4)[m], epochs=STOPS[m], dropout=RATES[m]) for m in members]
+        return Cohort(model, dataset, [folds(4)[m] for m in members], own)
+
+    def classifier(models: int) -> GraphClassifier:
+        head = mlp(5, [4], 2, models=models).double()
+        return GraphClassifier([Own(6, 5, models)], [], [], head, readout="mean")
+
+    together = cohort([0, 1, 2, 3])
+    rows = to_the_end(together)
+    assert together.running.members == [1]
+    for m in range(4):
+        same_as_alone(together, rows, cohort([m]), m)
+
+
+class Plain(nn.Module):
+    """An encoder of PyTorch's own layers, without a leading axis: for a single model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(6, 5), nn.BatchNorm1d(5)
+
+    def forward(self, graphs: Graphs, x: Tensor) -> Tensor:
+        return self.norm(self.linear(x))
+
+
+def test_a_single_model_may_be_made_of_any_modules(dataset: GraphDataset) -> None:
+    """Its best epoch is restored whole, though its parameters have no leading axis."""
+    torch.manual_seed(0)
+    model = GraphClassifier([Plain()], [], [], mlp(5, [], 2), readout="mean").double()
+    config = replace(configs(1)[0], learning_rate=0.1, epochs=8)
+    rows = list(train(model, dataset, folds(1)[0], config))
+    best = min(rows, key=lambda row: row.validation_loss)
+    assert best.epoch < rows[-1].epoch
+    found = evaluate(model, dataset, folds(1)[0].validation)
+    assert found.loss == pytest.approx(best.validation_loss, rel=1e-10)
+
+
+def test_several_models_without_a_leading_axis_are_refused(dataset: GraphDataset) -> None:
+    model = GraphClassifier([Plain()], [], [], mlp(5, [], 2, models=2), readout="mean")
+    message = r"leading axis of 2 models .*, got encoders.0.linear.weight of shape \(5, 6\)"
+    with pytest.raises(ModelError, match=message):
+        Cohort(model, dataset, folds(2), configs(2))

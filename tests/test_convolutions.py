@@ -9,8 +9,8 @@ from samples import KINDS, Sample, gradients, local, randn, sample
 from torch import Tensor, nn
 
 from diffpool.graphs import DenseGraphs
+from diffpool.layout import Layout
 from diffpool.nn import Gcn, Gin, Sage, SumConv
-from diffpool.segment import Layout
 
 CONVOLUTIONS = (Sage, Gcn, Gin, SumConv)
 INPUTS, OUTPUTS = 3, 4

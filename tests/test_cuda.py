@@ -89,9 +89,9 @@ def test_captured_steps_do_what_uncaptured_ones_do(name: str) -> None:
     losses = []
     for capture in (True, False):
         cohort = Cohort(copy.deepcopy(model), dataset, folds, configs)
-        assert cohort.captured is not None
+        assert cohort.running.captured is not None
         if not capture:
-            cohort.captured = None
+            cohort.running.captured = None
         rows = [cohort.train_epoch() for _ in range(3)]
         losses.append([row.train_loss for epoch in rows for row in epoch])
     assert losses[0] == pytest.approx(losses[1], rel=2e-3)

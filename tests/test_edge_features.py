@@ -15,8 +15,8 @@ from diffpool.data import Categories, GraphDataset, RawGraphs
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import settings_for, train_once
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.layout import Layout
 from diffpool.nn import PAPER, DiffPool, EdgeSage, Encoder, build
-from diffpool.segment import Layout
 
 SIZES, CLUSTERS, CHANNELS = (5, 0, 1, 7, 4), (2, 0, 1, 3, 2), 2
 

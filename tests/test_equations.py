@@ -10,7 +10,7 @@ from torch import Tensor
 
 from diffpool import equations
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
-from diffpool.segment import Layout
+from diffpool.layout import Layout
 
 STORAGES = ("sparse", "dense")
 # A number of clusters for each graph, as many for all (more than some have nodes), and one for all.

@@ -131,6 +131,14 @@ def test_parameters_are_read_set_and_cloned() -> None:
     assert model.hidden == 8
 
 
+def test_settings_reach_the_model() -> None:
+    graphs, y = graphs_and_classes(12)
+    settings = {"hidden": 4, "dropout": 0.25, "weight_decay": 0.01, "num_clusters": (3,)}
+    card = DiffPoolClassifier(epochs=1, **settings).fit(graphs, y).model_.card
+    assert (card.training.dropout, card.training.weight_decay) == (0.25, 0.01)
+    assert (card.architecture.hidden, card.architecture.clusters) == (4, (3,))
+
+
 def test_before_fitting_nothing_is_predicted() -> None:
     graphs, _ = graphs_and_classes(2)
     for call in ("predict", "predict_proba", "clusters"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,12 +32,15 @@ from diffpool.experiments import (
     read_records,
     resumable,
     settings_for,
+    train_once,
 )
 from diffpool.experiments.checkpoint import checkpoint_path, only_process
 from diffpool.experiments.cohorts import CohortRun
 from diffpool.experiments.evaluate import make_plan
 from diffpool.experiments.origin import commit
 from diffpool.experiments.run_key import fingerprint, run_key
+from diffpool.training import is_out_of_memory, loop, running
+from diffpool.training.running import RunningModels
 
 NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3], "hidden": [4, 6]}), final_runs=2)
 PROTOCOLS: dict[str, Any] = {"paper": "paper", "tenfold": "tenfold", "nested": NESTED}
@@ -149,6 +153,7 @@ def test_the_key_changes_with_everything_that_changes_the_result(
         key(settings_for("graphsage", "embedded", epochs=3)),
         key(settings_for("diffpool", "embedded", hidden=5)),
         key(replace(method, training=replace(method.training, learning_rate=0.5))),
+        key(replace(method, training=replace(method.training, dropout=0.5))),
         key(d=replace(dataset, x=other_x)),
         key(d=replace(dataset, y=other_y)),
         key(d=replace(dataset, name="other")),
@@ -157,7 +162,7 @@ def test_the_key_changes_with_everything_that_changes_the_result(
         key(seed=1),
         key(folds=stratified_folds(dataset.y, seed=9)),
     }
-    assert len(keys) == 11
+    assert len(keys) == 12
     assert key() == key(replace(method, training=replace(method.training, seed=5)))
     assert fingerprint(dataset) == fingerprint(embedded(40, rungs=2))
 
@@ -191,26 +196,165 @@ def test_the_commit_is_none_without_git(monkeypatch: Any, tmp_path: Path) -> Non
     assert commit() is None
 
 
+@pytest.mark.parametrize("name", ["tenfold", "nested"])
+def test_an_interrupted_run_that_leaves_stopped_models_behind_goes_on_to_the_bit(
+    name: str, dataset: GraphDataset, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Interrupted after every epoch, with dropout; the grid has it, too."""
+    changes: dict[str, Any] = {"epochs": 12, "patience": 1, "dropout": 0.3, "learning_rate": 0.02}
+    method = settings_for("diffpool", "embedded", hidden=4, batch_size=10, **changes)
+    protocol: Any = name
+    if name == "nested":
+        protocol = Nested(make_grid({"dropout": [0, 0.5]}), final_runs=1)
+    taken, take = [], loop.take
+    monkeypatch.setattr(loop, "take", lambda model, rows: taken.append(rows) or take(model, rows))
+    options: dict[str, Any] = {"cohort": 10, "checkpoint_seconds": 0}
+    whole = evaluate(method, dataset, protocol, out=tmp_path / "whole.jsonl", **options)
+    assert len(taken) >= 2
+
+    def interrupt(status: Status) -> None:
+        raise KeyboardInterrupt
+
+    options |= {"out": tmp_path / "parts.jsonl", "watch": interrupt}
+    interruptions = 0
+    while True:
+        try:
+            parts = evaluate(method, dataset, protocol, **options)
+            break
+        except KeyboardInterrupt:
+            interruptions += 1
+    assert interruptions >= 4
+    assert comparable(parts.records) == comparable(whole.records)
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+class ScarceMemory:
+    """Lets cohorts of more than `limit` models fail in a place of training, and counts the models of each cohort."""
+
+    def __init__(self, monkeypatch: Any, place: str, limit: int):
+        self.place, self.limit = place, limit
+        self.sizes: list[int] = []
+        self.failed: list[weakref.ref[RunningModels]] = []
+        self.steps = 0
+        begin, step = RunningModels.__init__, running.train_step
+
+        def counted_begin(models: RunningModels, *words: Any) -> None:
+            self.sizes.append(len(words[1]))
+            self.steps = 0
+            models.itself = models  # as a cohort and its captured steps refer to each other
+            begin(models, *words)
+            self.failed = [weakref.ref(models)]
+            if place == "construction":
+                self.check(self.sizes[-1])
+
+        def counted_step(model: Any, optimiser: Any, *words: Any) -> Any:
+            self.steps += 1
+            if place == "step" and self.steps == 7:
+                self.check(len(optimiser.parameters))
+            return step(model, optimiser, *words)
+
+        monkeypatch.setattr(RunningModels, "__init__", counted_begin)
+        monkeypatch.setattr(running, "train_step", counted_step)
+
+    def check(self, models: int) -> None:
+        if models > self.limit:
+            try:
+                raise torch.OutOfMemoryError("no memory")
+            except torch.OutOfMemoryError:  # as at the end of a capture that was abandoned
+                raise RuntimeError("operation failed due to a previous error") from None
+
+
+@pytest.mark.parametrize("place", ["construction", "step"])
 def test_a_cohort_without_memory_is_tried_again_in_halves(
+    place: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """With the records of a run that had so many side by side from the start, to the bit."""
+    method = replace(method, training=replace(method.training, patience=3))  # nobody stops early
+    expected = evaluate(method, dataset, out=tmp_path / "three.jsonl", cohort=3)
+    scarce = ScarceMemory(monkeypatch, place, limit=3)
+    notices: list[str] = []
+
+    def notify(text: str) -> None:
+        notices.append(text)
+        assert scarce.failed[0]() is None, "the memory of what failed is still held"
+
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=10, notify=notify)
+    assert scarce.sizes == [10, 5, 3, 3, 3, 1]
+    assert notices == [
+        "no memory for 10 models side by side: they start anew, 5 at a time",
+        "no memory for 5 models side by side: they start anew, 3 at a time",
+    ]
+    assert comparable(result.records) == comparable(expected.records)
+
+
+@pytest.mark.parametrize("place", ["construction", "step"])
+def test_memory_for_less_than_one_model_is_an_error_that_says_so(
+    place: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    scarce = ScarceMemory(monkeypatch, place, limit=0)
+    with (
+        pytest.warns(UserWarning, match="no memory for 2 models side by side"),
+        pytest.raises(TrainingError, match="expected memory for one model, got less: try a small"),
+    ):
+        evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=2)
+    assert scarce.sizes == [2, 1]
+    with pytest.raises(TrainingError, match="expected memory for one model, got less: try a small"):
+        train_once(method, dataset)
+
+
+def test_an_interrupted_run_remembers_how_many_models_found_memory(
     dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    sizes = []
-    epochs = CohortRun.epochs
+    """It goes on with the same cohorts as a run left alone, though there may be memory for more by now."""
+    options: dict[str, Any] = {"cohort": 10, "repeats": 2, "notify": lambda text: None}
+    method = replace(method, training=replace(method.training, patience=3))
+    scarce = ScarceMemory(monkeypatch, "construction", limit=4)
+    whole = evaluate(method, dataset, out=tmp_path / "whole.jsonl", **options)
+    assert scarce.sizes == [10, 5, 3, 3, 3, 3, 3, 3, 2]
 
-    def small(self: CohortRun) -> Any:
-        sizes.append(len(self.tasks))
-        if len(self.tasks) > limit:
-            raise torch.OutOfMemoryError("no memory")
-        return epochs(self)
+    def interrupt(status: Status) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(CohortRun, "epochs", small)
-    limit = 3
-    result = evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=10)
-    assert sizes == [10, 5, 3, 3, 3, 1]
-    limit = 0
-    with pytest.raises(TrainingError, match="expected memory for one model"):
-        evaluate(method, dataset, out=tmp_path / "s.jsonl", cohort=10)
-    assert len(result.records) == 10
+    scarce.sizes.clear()
+    out = tmp_path / "r.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(method, dataset, out=out, watch=interrupt, **options)
+    assert scarce.sizes == [10, 5, 3]
+    scarce.limit = 10
+    result = evaluate(method, dataset, out=out, **options)
+    assert scarce.sizes == [10, 5, 3, 3, 3, 3, 3, 3, 3, 2]
+    assert comparable(result.records) == comparable(whole.records)
+
+
+def test_other_errors_are_no_lack_of_memory(
+    dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def broken(*words: Any) -> Any:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(running, "train_step", broken)
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        evaluate(method, dataset, out=tmp_path / "r.jsonl")
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        train_once(method, dataset)
+
+
+def test_lacks_of_memory_are_known_by_their_type_their_words_or_their_cause() -> None:
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(MemoryError())
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**58, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+    later = RuntimeError("capture failed")
+    later.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+    assert is_out_of_memory(later)
+    assert not is_out_of_memory(RuntimeError("capture failed"))
+    assert not is_out_of_memory(ValueError("can't allocate memory"))
+
+
+# --- what goes wrong -----------------------------------------------------------------------------------------------
 
 
 def test_a_fold_that_fails_fails_the_run_and_is_named(
@@ -219,8 +363,9 @@ def test_a_fold_that_fails_fails_the_run_and_is_named(
     protocol = replace(NESTED, grid=make_grid({"learning_rate": [1e-3, 1e30]}))
     with pytest.raises(
         TrainingError, match=r"repeat 0, fold 0, point 1: the loss became (nan|inf)"
-    ):
+    ) as caught:
         evaluate(method, dataset, protocol, out=tmp_path / "r.jsonl")
+    assert caught.value.model == 1
     assert read_records(tmp_path / "r.jsonl") == []
 
 
@@ -310,6 +455,29 @@ def test_the_command_prints_mean_and_sd_and_then_at_once(protocol: str, command:
     assert found["folds"] == [r.accuracy for r in read_records("r.jsonl")]
     assert found["mean"] == pytest.approx(np.mean(found["folds"]))
     assert "epoch 1/2" not in again.output
+
+
+def test_the_command_says_when_memory_does_not_suffice(command: Any, monkeypatch: Any) -> None:
+    ScarceMemory(monkeypatch, "construction", limit=5)
+    result = command("--cohort", "10", "--json")
+    assert result.exit_code == 0, result.output
+    notice = "no memory for 10 models side by side: they start anew, 5 at a time"
+    assert notice in result.stderr.splitlines()
+    assert len(json.loads(result.stdout)["folds"]) == 10
+
+
+def test_the_command_searches_over_dropout_and_takes_it(command: Any) -> None:
+    nested = ("--protocol", "nested", "--grid", "dropout=0,0.5")
+    assert command(*nested, "--weight-decay", "0.01").exit_code == 0
+    for record in read_records("r.jsonl"):
+        assert record.details["points"] == 2
+        assert record.settings["training"]["dropout"] == record.details["chosen"]["dropout"]
+    assert command("--dropout", "0.25").exit_code == 0
+    assert read_records("r.jsonl")[-1].settings["training"]["dropout"] == 0.25
+    refused = command(*nested, "--dropout", "0.25")
+    assert "expected dropout as a setting or in the grid, got both" in str(refused.exception)
+    refused = command("--protocol", "nested", "--grid", "dropout=0,1")
+    assert "expected dropout of at least 0 and below 1, got 1" in str(refused.exception)
 
 
 def test_the_command_takes_published_folds(command: Any) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from diffpool.errors import DataError
 from diffpool.graphs import DenseGraphs, SparseGraphs
-from diffpool.segment import Layout
+from diffpool.layout import Layout
 
 HOWS = ("sum", "mean", "max")
 STORAGES = ("sparse", "dense")

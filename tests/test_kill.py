@@ -30,7 +30,8 @@ NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3]}), final_runs=1)
 def run(protocol: str, out: Path) -> None:
     """One start of the run, which is always the same one."""
     torch.set_num_threads(1)
-    method = settings_for("diffpool", "embedded", hidden=4, epochs=6, batch_size=10)
+    changes: dict[str, Any] = {"epochs": 6, "patience": 1, "dropout": 0.2}  # some stop early
+    method = settings_for("diffpool", "embedded", hidden=4, batch_size=10, **changes)
     evaluate(
         method,
         embedded(40, rungs=2),

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from diffpool.errors import DiffPoolError
 from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
 from diffpool.nn import (
     PAPER,
     RELEASED,
@@ -30,7 +31,6 @@ from diffpool.nn import (
     build,
     flat,
 )
-from diffpool.segment import Layout
 
 SMALL = replace(PAPER, hidden=6)
 TWICE = replace(SMALL, poolings=2)

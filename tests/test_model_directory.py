@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from samples import sample
 
-from diffpool.data import FeatureMap
+from diffpool.data import FeatureMap, embedded
 from diffpool.errors import ModelError
+from diffpool.experiments import settings_for, train_once
 from diffpool.nn import PAPER, RELEASED, Architecture, GraphClassifier, build, flat
 from diffpool.training import ModelCard, Training, save_model
 from diffpool.training.model_directory import read_model
@@ -180,6 +181,7 @@ DAMAGE = {
     "half a unit": (rewrite(architecture={"hidden": 4.5}), "config.json"),
     "a head of words": (rewrite(architecture={"head": ["many"]}), "config.json"),
     "training that does not fit": (rewrite(training={"epochs": 0}), "settings of a model.*epochs"),
+    "dropout of everything": (rewrite(training={"dropout": 1}), "settings of a model.*dropout"),
     "no classes": (rewrite(class_names=[]), "expected counts of features, nodes and classes"),
     "a negative count": (
         rewrite(num_features=-1),
@@ -202,6 +204,28 @@ def test_a_damaged_directory_is_an_error_that_says_what_is_wrong(
         read_model(directory)
     assert str(directory) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_directory_from_before_there_was_dropout_is_read(directory: Path) -> None:
+    path = directory / "config.json"
+    content = json.loads(path.read_text())
+    del content["training"]["dropout"]
+    path.write_text(json.dumps(content))
+    _, found = read_model(directory)
+    assert found == card()
+    assert found.training.dropout == 0
+
+
+def test_dropout_is_a_setting_and_no_parameter(tmp_path: Path) -> None:
+    """The files of a model trained with it differ from those of one without in the settings alone."""
+    dataset = embedded(20, rungs=2)
+    for rate in (0.0, 0.5):
+        method = settings_for("diffpool", "embedded", epochs=1, hidden=4, dropout=rate)
+        train_once(method, dataset, tmp_path / str(rate))
+    plain, dropped = (load_file(tmp_path / str(r) / "model.safetensors") for r in (0.0, 0.5))
+    assert plain.keys() == dropped.keys()
+    _, found = read_model(tmp_path / "0.5")
+    assert found.training.dropout == 0.5
 
 
 def test_a_model_in_double_precision_stays_so(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from torch import Tensor
 from diffpool import native
 from diffpool.data import embedded
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.layout import Layout
 from diffpool.nn import PAPER, BatchNorm, DiffPool, Encoder, Sage, build
-from diffpool.segment import Layout
 from diffpool.training import CohortBatches, total_loss
 
 pytestmark = pytest.mark.skipif(native.kernels is None, reason="the C kernels were not built")

@@ -11,8 +11,8 @@ from samples import CLUSTERS, SIZES, gradients, local, randn, sample
 from torch import Tensor, nn
 
 from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout, column_mask
 from diffpool.nn import BatchNorm, L2Norm, NodeIndexNorm
-from diffpool.segment import Layout, column_mask
 
 WIDTH = 4
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from diffpool import native, segment
-from diffpool.segment import Csr, Layout, column_mask, max_rows, spmm, sum_rows
+from diffpool.layout import Layout, column_mask
+from diffpool.segment import Csr, max_rows, spmm, sum_rows
 
 FORMS = ("nn", "tn", "nt")
 PRODUCTS = {"nn": segment.nn, "tn": segment.tn, "nt": segment.nt}

@@ -298,6 +298,9 @@ def test_after_a_loss_that_is_not_a_number_the_model_is_at_its_best_finite_epoch
         ("weight_decay", -0.1, "expected weight_decay of at least 0, got -0.1"),
         ("link_weight", -1.0, "expected link_weight of at least 0, got -1"),
         ("entropy_weight", math.nan, "expected entropy_weight of at least 0, got nan"),
+        ("dropout", -0.1, "expected dropout of at least 0 and below 1, got -0.1"),
+        ("dropout", 1.0, "expected dropout of at least 0 and below 1, got 1.0"),
+        ("dropout", math.nan, "expected dropout of at least 0 and below 1, got nan"),
     ],
 )
 def test_settings_that_make_no_training_are_refused(field: str, value: float, message: str) -> None:

@@ -38,6 +38,7 @@ class Checkpoint:
     done: dict[str, Trained] = field(default_factory=dict)
     progress: Progress | None = None
     peak_memory: int | None = None
+    most: int | None = None  # models side by side, after more did not find memory
 
 
 def checkpoint_path(out: str | Path, key: str) -> Path:
@@ -50,7 +51,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """The file is replaced at once: whoever reads it finds the old one or the new one."""
     done = {name: asdict(result) for name, result in checkpoint.done.items()}
     tensors = {f"done.{name}": _tensor(values.pop("curve")) for name, values in done.items()}
-    about: dict[str, object] = {"done": done, "peak_memory": checkpoint.peak_memory}
+    about: dict[str, object] = {"done": done}
+    about |= {"peak_memory": checkpoint.peak_memory, "most": checkpoint.most}
     if (now := checkpoint.progress) is not None:
         # A clone, because views of one matrix are not stored apart.
         for name, tensor in now.state.items():
@@ -93,7 +95,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 for number in range(len(names))
             ]
             progress = Progress(names, state, curves, about["seconds"])
-        return Checkpoint(done, progress, about["peak_memory"])
+        return Checkpoint(done, progress, about["peak_memory"], about.get("most"))
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return Checkpoint()
 

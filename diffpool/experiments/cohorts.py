@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -31,9 +30,16 @@ def usual_size(architecture: Architecture, dataset: GraphDataset, batch_size: in
 
 
 def next_tasks(
-    tasks: Sequence[Task], done: Results, size: int | None, dataset: GraphDataset
+    tasks: Sequence[Task],
+    done: Results,
+    size: int | None,
+    dataset: GraphDataset,
+    most: int | None = None,
 ) -> list[Task]:
-    """The first tasks that are not done, all of one architecture: what a run trains next depends on nothing else."""
+    """The first tasks that are not done, all of one architecture: what a run trains next depends on nothing else.
+
+    `size` of them, by default as many as suit the device, but no more than `most`.
+    """
     open_tasks = [task for task in tasks if task.name not in done]
     if not open_tasks:
         return []
@@ -41,7 +47,7 @@ def next_tasks(
     if size is None:
         size = usual_size(first.architecture, dataset, first.training.batch_size)
     alike = [t for t in open_tasks if t.method.architecture == first.architecture]
-    return alike[:size]
+    return alike[: size if most is None else min(size, most)]
 
 
 def stacked_models(tasks: Sequence[Task], dataset: GraphDataset) -> GraphClassifier:
@@ -108,7 +114,10 @@ class CohortRun:
             try:
                 rows = self.cohort.train_epoch()
             except TrainingError as error:
-                raise TrainingError(f"{self._culprit(error)}: {error}") from error
+                if error.model is None:
+                    raise
+                name = self.tasks[error.model].name
+                raise TrainingError(f"{name}: {error}", error.model) from error
             for row, curve in zip(rows, self.curves, strict=True):
                 if row is not None:
                     assert row.validation_accuracy is not None
@@ -157,7 +166,3 @@ class CohortRun:
             len(task.split.train) * len(curve)
             for task, curve in zip(self.tasks, self.curves, strict=True)
         ]
-
-    def _culprit(self, error: TrainingError) -> str:
-        named = re.search(r"of model (\d+)", str(error))
-        return self.tasks[int(named[1]) - 1 if named else 0].name

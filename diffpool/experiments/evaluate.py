@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from diffpool.experiments.evaluation import Evaluation
 from diffpool.experiments.methods import Method, settings_for
 from diffpool.experiments.protocols import FOLDS, Protocol, choose_protocol
 from diffpool.experiments.records import append_records
-from diffpool.experiments.resumable import ResumableRun, Watch
+from diffpool.experiments.resumable import Notify, ResumableRun, Watch
 from diffpool.experiments.tasks import STAGES, Plan, derived_seed
 
 
@@ -27,12 +28,14 @@ def evaluate(
     folds: str | Path | Sequence[Fold] | None = None,
     cohort: int | None = None,
     watch: Watch = lambda status: None,
+    notify: Notify = warnings.warn,
     checkpoint_seconds: float = 5.0,
 ) -> Evaluation:
     """The accuracy of a method on every fold, each recorded in the file `out` when it is finished.
 
     `folds`: a file of published folds, or folds; else they are made from the seed, others for each repeat. `cohort`: at
     most so many models side by side, by default as many as suit the device. What is recorded is not trained again.
+    `watch` gets the status after every epoch, `notify` a line for people if memory does not suffice for a cohort.
     """
     method = settings_for(method, dataset.name) if isinstance(method, str) else method
     protocol = choose_protocol(protocol) if isinstance(protocol, str) else protocol
@@ -40,10 +43,8 @@ def evaluate(
         if value is not None and value < least:
             raise SettingError(f"expected {name} of at least {least}, got {value}")
     plan = make_plan(method, dataset, repeats, seed, folds)
-    run = ResumableRun(plan, protocol, dataset, Path(out), watch, checkpoint_seconds)
-    append_records(
-        out, []
-    )  # find out now, not after the training, that nothing can be written there
+    run = ResumableRun(plan, protocol, dataset, Path(out), watch, notify, checkpoint_seconds)
+    append_records(out, [])  # find out now, not after the training, if nothing can be written there
     if not run.complete:
         with only_process(run.path):
             run.train(cohort)

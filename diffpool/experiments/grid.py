@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from diffpool.errors import SettingError
-from diffpool.experiments.methods import Method
 from diffpool.nn import Architecture
 from diffpool.training import Training
 
@@ -54,22 +53,6 @@ def parse_grid(words: Iterable[str]) -> Grid:
         name = name.strip().replace("-", "_")
         values[name] = [_value(part.strip()) for part in text.split(",")]
     return make_grid(values)
-
-
-def with_settings(method: Method, values: Mapping[str, Any]) -> Method:
-    """The method with these fields of its architecture and training changed."""
-    architecture = {k: v for k, v in values.items() if hasattr(method.architecture, k)}
-    training = {k: v for k, v in values.items() if hasattr(method.training, k)}
-    try:
-        return replace(
-            method,
-            architecture=replace(method.architecture, **architecture),
-            training=replace(method.training, **training),
-        )
-    except TypeError as error:
-        raise SettingError(
-            f"expected values that fit their settings, got {dict(values)}"
-        ) from error
 
 
 def _value(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,15 +63,26 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
     if method.architecture.poolings == 0:
         values.pop("link_weight", None)
         values.pop("entropy_weight", None)
-    architecture = {k: v for k, v in values.items() if hasattr(method.architecture, k)}
-    training = {k: v for k, v in values.items() if hasattr(method.training, k)}
-    unknown = values.keys() - architecture.keys() - training.keys()
+    known = (method.architecture, method.training)
+    unknown = [name for name in values if not any(hasattr(part, name) for part in known)]
     if unknown:
         raise SettingError(
             f"expected settings of an architecture or of training, got {sorted(unknown)}"
         )
-    return replace(
-        method,
-        architecture=replace(method.architecture, **architecture),
-        training=replace(method.training, **training),
-    )
+    return with_settings(method, values)
+
+
+def with_settings(method: Method, values: Mapping[str, Any]) -> Method:
+    """The method with these fields of its architecture and training changed."""
+    architecture = {k: v for k, v in values.items() if hasattr(method.architecture, k)}
+    training = {k: v for k, v in values.items() if hasattr(method.training, k)}
+    try:
+        return replace(
+            method,
+            architecture=replace(method.architecture, **architecture),
+            training=replace(method.training, **training),
+        )
+    except TypeError as error:
+        raise SettingError(
+            f"expected values that fit their settings, got {dict(values)}"
+        ) from error

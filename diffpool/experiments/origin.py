@@ -48,9 +48,10 @@ def versions() -> dict[str, str]:
 
 
 def device_name(device: torch.device) -> str:
-    """The name of the GPU, or of the processor."""
+    """The name of the GPU, and how it multiplies unless in float32, or the name of the processor."""
     if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+        exact = torch.get_float32_matmul_precision() == "highest"
+        return torch.cuda.get_device_name(device) + ("" if exact else ", products in TF32")
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -15,8 +15,8 @@ import numpy as np
 
 from diffpool.data import Fold, hold_out
 from diffpool.errors import SettingError
-from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid, points, with_settings
-from diffpool.experiments.methods import Method
+from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid, points
+from diffpool.experiments.methods import Method, with_settings
 from diffpool.experiments.tasks import (
     STAGES,
     FoldScore,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from diffpool.data import GraphDataset
 from diffpool.errors import TrainingError
 from diffpool.experiments.checkpoint import (
     Checkpoint,
+    Progress,
     checkpoint_path,
     load_checkpoint,
     remove_checkpoint,
@@ -25,6 +26,7 @@ from diffpool.experiments.protocols import Protocol
 from diffpool.experiments.records import Record, append_records, read_records
 from diffpool.experiments.run_key import run_key
 from diffpool.experiments.tasks import FoldScore, Plan, Task
+from diffpool.training import TOO_LITTLE_FOR_ONE, is_out_of_memory, release_memory
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Status:
 
 
 Watch = Callable[[Status], None]
+Notify = Callable[[str], None]
 
 
 class ResumableRun:
@@ -54,10 +57,12 @@ class ResumableRun:
         dataset: GraphDataset,
         out: Path,
         watch: Watch,
+        notify: Notify,
         checkpoint_seconds: float,
     ):
         self.plan, self.protocol, self.dataset = plan, protocol, dataset
-        self.out, self.watch, self.interval = out, watch, checkpoint_seconds
+        self.out, self.watch, self.notify = out, watch, notify
+        self.interval = checkpoint_seconds
         self.key = run_key(plan, dataset, protocol)
         self.path = checkpoint_path(out, self.key)
         self.checkpoint = Checkpoint()
@@ -74,52 +79,67 @@ class ResumableRun:
     def train(self, size: int | None) -> None:
         """Go on from the checkpoint until every fold is recorded."""
         self.checkpoint = load_checkpoint(self.path)
-        done = self.checkpoint.done
         if self.dataset.x.is_cuda:
             torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
         self._record()
         while not self.complete:
-            tasks = self.protocol.tasks(self.plan, done)
-            chosen = next_tasks(tasks, done, size, self.dataset)
-            if self.checkpoint.progress is not None:  # with the neighbours that they had
-                by_name = {task.name: task for task in tasks}
-                chosen = [by_name[name] for name in self.checkpoint.progress.tasks]
-            if not chosen:
-                raise TrainingError(
-                    f"expected records of all folds in {self.out}, got fewer: was the file changed by hand?"
-                )
-            fitted = True
-            try:
-                self._train_cohort(chosen)
-            except (torch.OutOfMemoryError, MemoryError):
-                if len(chosen) == 1:
-                    raise TrainingError(
-                        "expected memory for one model, got less: try a smaller batch size"
-                    ) from None
-                fitted = False
-            if not fitted:  # out here nothing holds on to the memory any more
-                size, self.checkpoint.progress = -(-len(chosen) // 2), None
-                if self.dataset.x.is_cuda:
-                    torch.cuda.empty_cache()
+            progress, self.checkpoint.progress = self.checkpoint.progress, None
+            chosen = self._next(size, progress)
+            if not self._train_cohort(chosen, progress):
+                self._halve(len(chosen))
         remove_checkpoint(self.path)
 
-    def _train_cohort(self, tasks: list[Task]) -> None:
-        run = CohortRun(tasks, self.dataset, self.checkpoint.progress)
-        for now in run.epochs():
-            if time.monotonic() - self.saved >= self.pause:
-                self.checkpoint.progress = run.progress()
-                self._save()
-            self.watch(self._status(tasks, now))
-        self.checkpoint.done.update(run.results())
-        self.checkpoint.progress = None
+    def _next(self, size: int | None, progress: Progress | None) -> list[Task]:
+        """The tasks that were in training, with the neighbours that they had; else the next ones."""
+        done = self.checkpoint.done
+        tasks = self.protocol.tasks(self.plan, done)
+        if progress is not None:
+            by_name = {task.name: task for task in tasks}
+            return [by_name[name] for name in progress.tasks]
+        chosen = next_tasks(tasks, done, size, self.dataset, self.checkpoint.most)
+        if not chosen:
+            raise TrainingError(
+                f"expected records of all folds in {self.out}, got fewer: was the file changed by hand?"
+            )
+        return chosen
+
+    def _train_cohort(self, tasks: list[Task], progress: Progress | None) -> bool:
+        """Train the tasks side by side to the end; False if memory does not suffice for that.
+
+        Once it has returned, no traceback holds on to the memory any more.
+        """
+        try:
+            run = CohortRun(tasks, self.dataset, progress)
+            for now in run.epochs():
+                if time.monotonic() - self.saved >= self.pause:
+                    self._save(run.progress())
+                self.watch(self._status(tasks, now))
+            self.checkpoint.done.update(run.results())
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
         self._save()
         self._record()
+        return True
 
-    def _save(self) -> None:
+    def _halve(self, models: int) -> None:
+        """Train half as many from now on, also after an interruption: so the results are those of a run left alone."""
+        release_memory(self.dataset.x.device)
+        if models == 1:
+            raise TrainingError(TOO_LITTLE_FOR_ONE)
+        self.checkpoint.most = -(-models // 2)
+        self.notify(
+            f"no memory for {models} models side by side: "
+            f"they start anew, {self.checkpoint.most} at a time"
+        )
+        self._save()
+
+    def _save(self, progress: Progress | None = None) -> None:
         start = time.monotonic()
         peaks = (self.checkpoint.peak_memory, peak_memory(self.dataset.x.device))
         self.checkpoint.peak_memory = max((p for p in peaks if p is not None), default=None)
-        save_checkpoint(self.path, self.checkpoint)
+        save_checkpoint(self.path, replace(self.checkpoint, progress=progress))
         self.saved = time.monotonic()
         if self.interval > 0:  # a large checkpoint is written less often
             self.pause = max(self.interval, 20 * (self.saved - start))

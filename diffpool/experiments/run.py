@@ -20,6 +20,7 @@ from diffpool.training import (
     TrainedModel,
     evaluate,
     fit_inputs,
+    one_model_fits,
     save_model,
     train,
 )
@@ -86,26 +87,33 @@ def fit(
         target_mean=mean,
         target_sd=sd,
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(config.seed)
-        model = card.build().to(dataset.x.device)
-    fit_inputs(model, dataset, fold.train)
     metrics = None
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
         metrics = Path(out) / "metrics.jsonl"
         metrics.write_text("")
     rows = []
-    for row in train(model, dataset, fold, config):
-        rows.append(row)
-        if metrics is not None:
-            with metrics.open("a") as file:
-                file.write(json.dumps(asdict(row)) + "\n")
-        watch(row)
-    test = evaluate(model, dataset, fold.test)
+    with one_model_fits():
+        model = _initial(card, dataset, fold)
+        for row in train(model, dataset, fold, config):
+            rows.append(row)
+            if metrics is not None:
+                with metrics.open("a") as file:
+                    file.write(json.dumps(asdict(row)) + "\n")
+            watch(row)
+        test = evaluate(model, dataset, fold.test)
     if out is not None:
         save_model(out, model, card)
     return Outcome(model, card, fold, test, tuple(rows), time.perf_counter() - start)
+
+
+def _initial(card: ModelCard, dataset: GraphDataset, fold: Fold) -> GraphClassifier:
+    """The untrained model, with the parameters of its seed and the inputs of its training graphs."""
+    with torch.random.fork_rng():
+        torch.manual_seed(card.training.seed)
+        model = card.build().to(dataset.x.device)
+    fit_inputs(model, dataset, fold.train)
+    return model
 
 
 def _standardised(

@@ -18,12 +18,16 @@ from diffpool.experiments.tasks import Plan
 
 def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
     """A hash of everything that determines the result: settings, data, folds, protocol, seed, versions, device."""
-    training = replace(plan.method.training, seed=0)  # each model has its own, from the plan's
+    training = asdict(
+        replace(plan.method.training, seed=0)
+    )  # each model has its own, from the plan's
+    if not training["dropout"]:
+        del training["dropout"]  # so that runs from before it was a setting keep their keys
     known = versions()
     about = {
         "method": plan.method.name,
         "architecture": asdict(plan.method.architecture),
-        "training": asdict(training),
+        "training": training,
         "dataset": dataset.name,
         "features": dataset.features,
         "data": fingerprint(dataset),

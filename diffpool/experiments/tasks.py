@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from diffpool.data import Fold
-from diffpool.experiments.grid import with_settings
-from diffpool.experiments.methods import Method
+from diffpool.experiments.methods import Method, with_settings
 
 STAGES = ("folds", "fold", "point", "final", "hold-out")  # the first number of every derived seed
 

@@ -1,10 +1,12 @@
 from diffpool.nn.architecture import PAPER, PRESETS, RELEASED, Architecture, build, flat
-from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction, mlp
+from diffpool.nn.classifier import Clusters, GraphClassifier, Head, Prediction, mlp
 from diffpool.nn.convolutions import EdgeSage, Gcn, Gin, Sage, SumConv
+from diffpool.nn.dropout import Dropout
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import BatchNorm, L2Norm, NodeIndexNorm, Standardise
 from diffpool.nn.poolers import Assignment, DiffPool, Pooled
+from diffpool.nn.side_by_side import check_models, take
 
 __all__ = [
     "PAPER",
@@ -15,11 +17,13 @@ __all__ = [
     "BatchNorm",
     "Clusters",
     "DiffPool",
+    "Dropout",
     "EdgeSage",
     "Encoder",
     "Gcn",
     "Gin",
     "GraphClassifier",
+    "Head",
     "L2Norm",
     "Linear",
     "NodeIndexNorm",
@@ -29,6 +33,8 @@ __all__ = [
     "Standardise",
     "SumConv",
     "build",
+    "check_models",
     "flat",
     "mlp",
+    "take",
 ]

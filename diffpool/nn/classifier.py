@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from diffpool.graphs import Graphs, How, SparseGraphs
+from diffpool.layout import Layout
+from diffpool.nn.dropout import Dropout
 from diffpool.nn.linear import Linear
 from diffpool.nn.poolers import Assignment
-from diffpool.segment import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +67,7 @@ class GraphClassifier(nn.Module):
         encoders: one for each level, so one more than poolers; called as `encoder(graphs, x)`.
         poolers: called as `pooler(graphs, x, z, clusters)`.
         clusters: how many clusters each pooling makes.
-        head: from the read-out graph embedding to the logits.
+        head: from the read-out graph embedding to the logits; called as `head(x)`, or `head(x, dropout)`.
         readout: sum, mean or max over a level's nodes. The sum is the paper's last assignment, S = a column of ones.
         every_level: read out every level and concatenate (the released code) instead of the last one only.
         inputs: what is done to the features first; called as `inputs(x)`.
@@ -96,9 +97,13 @@ class GraphClassifier(nn.Module):
         return tuple(layouts)
 
     def forward(
-        self, graphs: SparseGraphs, x: Tensor, plan: tuple[Layout, ...] | None = None
+        self,
+        graphs: SparseGraphs,
+        x: Tensor,
+        plan: tuple[Layout, ...] | None = None,
+        dropout: Dropout | None = None,
     ) -> Prediction:
-        """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`."""
+        """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`, `dropout` is of the head."""
         level: Graphs = graphs
         levels, assignments, vectors = [level], [], []
         losses: dict[str, Tensor] = {}
@@ -116,14 +121,26 @@ class GraphClassifier(nn.Module):
             for name, loss in pooled.losses.items():
                 losses[name] = losses[name] + loss if name in losses else loss
         vectors.append(level.readout(self.encoders[-1](level, x), self.how))
-        logits = self.head(torch.cat(vectors, -1))
+        vector = torch.cat(vectors, -1)  # [B, D]
+        logits = self.head(vector) if dropout is None else self.head(vector, dropout)
         return Prediction(logits, tuple(assignments), tuple(levels), losses)
 
 
-def mlp(num_inputs: int, hidden: Sequence[int], num_outputs: int, models: int = 1) -> nn.Module:
+class Head(nn.Sequential):
+    """Layers one after the other, with dropout before each `Linear` where it is given."""
+
+    def forward(self, x: Tensor, dropout: Dropout | None = None) -> Tensor:
+        for number, layer in enumerate(self):
+            if dropout is not None and isinstance(layer, Linear):
+                x = dropout(x, number)
+            x = layer(x)
+        return x
+
+
+def mlp(num_inputs: int, hidden: Sequence[int], num_outputs: int, models: int = 1) -> Head:
     """Linear layers with ReLU between them; without `hidden` the softmax layer of the paper."""
     sizes = [num_inputs, *hidden, num_outputs]
     layers: list[nn.Module] = []
     for i in range(len(sizes) - 1):
         layers += [Linear(sizes[i], sizes[i + 1], models=models), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+    return Head(*layers[:-1])

@@ -25,8 +25,7 @@ class Sage(nn.Module):
         self.linear = Linear(2 * num_inputs, num_outputs, models=models)
 
     def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
-        mean = graphs.propagate(x) * graphs.inverse_degree[:, None]
-        return self.linear(torch.cat([x, mean], -1), columns)
+        return self.linear(torch.cat([x, graphs.propagate_mean(x)], -1), columns)
 
 
 class EdgeSage(nn.Module):

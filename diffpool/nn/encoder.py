@@ -8,12 +8,13 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from diffpool import native
 from diffpool.errors import DataError
 from diffpool.graphs import Graphs
-from diffpool.nn import fused
+from diffpool.layout import Layout, column_mask
+from diffpool.nn import fused, fused_gpu
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import Steps
-from diffpool.segment import Layout, column_mask
 
 MakeConv = Callable[..., nn.Module]  # (num_inputs, num_outputs, models=M) → convolution
 
@@ -55,12 +56,15 @@ class Encoder(nn.Module):
                 f"expected one row of features for each of {graphs.num_nodes} nodes, got {x.shape[0]}"
             )
         convs, steps = list(self.convs), list(self.steps)
+        if fused_gpu.fits(graphs, x, convs, steps):
+            end = (self.concat, clusters, self.linear)
+            return fused_gpu.sage_layers(graphs, x, convs, steps, *end)  # type: ignore[arg-type]
         taken = fused.fitting_layers(graphs, x, convs, steps)
         outs = []
         if taken:
             complete = taken == len(convs)
-            end = (clusters, self.linear) if complete else (None, None)
-            x = fused.sage_layers(graphs, x, convs[:taken], steps[:taken], self.concat, *end)  # type: ignore[arg-type]
+            last = (clusters, self.linear) if complete else (None, None)
+            x = fused.sage_layers(graphs, x, convs[:taken], steps[:taken], self.concat, *last)  # type: ignore[arg-type]
             if complete:
                 return x
             outs.append(x)
@@ -69,14 +73,17 @@ class Encoder(nn.Module):
         for i in range(taken, len(convs) - 1):
             x = steps[i](graphs, convs[i](graphs, x))
             outs.append(x)
-        if clusters is None:
-            x = steps[-1](graphs, convs[-1](graphs, x))
-        else:
-            mask = column_mask(graphs.layout, clusters)
-            x = convs[-1](graphs, x, clusters.largest)
-            x = steps[-1](graphs, x if mask is None else x * mask, mask)
+        columns = None if clusters is None else clusters.largest
+        mask = None if clusters is None else column_mask(graphs.layout, clusters)
+        x = _masked(convs[-1](graphs, x, columns), mask)
+        x = steps[-1](graphs, x, clusters)
         if self.concat:
             x = torch.cat([*outs, x], -1)
-        if self.linear is None:
-            return x
-        return self.linear(x, None if clusters is None else clusters.largest)
+        if self.linear is not None:
+            x = self.linear(x, columns)
+        return _masked(x, mask) if native.suits_triton(x) else x
+
+
+def _masked(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Zero where a row does not have the column; so is its gradient, whatever it was given."""
+    return x if mask is None else x.masked_fill(~mask[:, : x.shape[1]], 0)

@@ -18,11 +18,12 @@ from torch.autograd.function import once_differentiable
 
 from diffpool import native
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.layout import Layout, column_counts
 from diffpool.native import address
 from diffpool.nn.convolutions import Sage
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import BatchNorm, Steps
-from diffpool.segment import Csr, Layout, column_counts
+from diffpool.segment import Csr
 
 ORDER = ("l2", "relu", "batch")
 # Above these PyTorch's operations are used. Chosen from the cost of a call, not swept: both ways give the same.

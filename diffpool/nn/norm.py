@@ -1,7 +1,7 @@
 """Normalisations of node embeddings: over the batch, over each node, and the one of the released code.
 
 Each is called as `normalise(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] says which columns a node has; the rest
-of x is zero and stays zero. None: all of them.
+of x is zero and stays zero. None: all of them. `Steps` is what an encoder calls.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from diffpool import native
 from diffpool.graphs import Graphs
+from diffpool.layout import Layout, column_mask
 
 
 class BatchNorm(nn.Module):
@@ -163,34 +164,42 @@ class Steps(nn.Module):
         self.names = tuple(names)
         self.steps = nn.ModuleList(_step(name, width, models) for name in names)
 
-    def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        if x.is_cuda and self.names in FUSED and self.steps[-1].training and native.suits_triton(x):
-            return self._fused(graphs, x, mask)
+    def forward(self, graphs: Graphs, x: Tensor, clusters: Layout | None = None) -> Tensor:
+        """[N, D] → [N, D]; with `clusters` the columns are local, and what a node does not have is zero."""
+        if self.fits_gpu(graphs, x):
+            return self.on_gpu(graphs, x, clusters, clean=True)
+        mask = None if clusters is None else column_mask(graphs.layout, clusters)
+        mask = None if mask is None else mask[:, : x.shape[1]]
         for step in self.steps:
             x = step(graphs, x, mask)
         return x
 
-    def _fused(self, graphs: Graphs, x: Tensor, mask: Tensor | None) -> Tensor:
-        """The same by the kernels of `cuda_norm`."""
-        from diffpool.cuda_norm import NormSteps
+    def fits_gpu(self, graphs: Graphs, x: Tensor) -> bool:
+        """Whether `on_gpu` can take over."""
+        if not (self.names in FUSED and native.suits_triton(x) and x.numel() > 0):
+            return False
+        return bool(self.steps[-1].models == graphs.layout.models)
 
-        counts, real, batch = None, graphs.layout.real, self.steps[-1]
+    def on_gpu(self, graphs: Graphs, x: Tensor, clusters: Layout | None, clean: bool) -> Tensor:
+        """The same by the kernels of `cuda.norm`; without `clean` what a row does not have is not written."""
+        from diffpool.cuda.norm import NormSteps
+
+        batch = self.steps[-1]
         assert isinstance(batch, BatchNorm)
-        if mask is not None:
-            counts = mask.sum(-1)
-        elif real is not None:
-            counts = real * x.shape[1]
         return NormSteps.apply(
             x,
             batch.weight,
             batch.bias,
             batch.running_mean,
             batch.running_var,
-            counts,
+            graphs.layout,
+            clusters,
             batch.momentum,
             batch.eps,
             "l2" in self.names,
             "relu" in self.names,
+            batch.training,
+            clean,
         )
 
 

@@ -1,23 +1,22 @@
 from diffpool.training.cohort_batches import CohortBatch, CohortBatches
 from diffpool.training.config import Training
-from diffpool.training.loop import (
-    Cohort,
-    Epoch,
-    Scores,
-    evaluate,
-    evaluate_cohort,
-    fit_inputs,
-    loss_weights,
-    total_loss,
-    train,
-    train_step,
+from diffpool.training.loop import Cohort, Epoch, fit_inputs, train
+from diffpool.training.losses import loss_weights, total_loss
+from diffpool.training.memory import (
+    TOO_LITTLE_FOR_ONE,
+    is_out_of_memory,
+    one_model_fits,
+    release_memory,
 )
 from diffpool.training.model_directory import ModelCard, save_model
 from diffpool.training.optimiser import Optimiser
 from diffpool.training.predictions import write_predictions
+from diffpool.training.running import train_step
+from diffpool.training.scores import Scores, evaluate, evaluate_cohort
 from diffpool.training.trained_model import TrainedModel, load_model, unseen_message
 
 __all__ = [
+    "TOO_LITTLE_FOR_ONE",
     "Cohort",
     "CohortBatch",
     "CohortBatches",
@@ -30,8 +29,11 @@ __all__ = [
     "evaluate",
     "evaluate_cohort",
     "fit_inputs",
+    "is_out_of_memory",
     "load_model",
     "loss_weights",
+    "one_model_fits",
+    "release_memory",
     "save_model",
     "total_loss",
     "train",

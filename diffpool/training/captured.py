@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool import native
 from diffpool.graphs import SparseGraphs
-from diffpool.native import TILE
+from diffpool.layout import Layout, tile_rows
 from diffpool.nn import Clusters
-from diffpool.segment import Layout
-from diffpool.training.cohort_batches import CohortBatches, divided
+from diffpool.segment import Csr
+from diffpool.training.cohort_batches import CohortBatches
 
+LAID_OUT = 2**13  # graphs of all models that one program of a kernel can take
 GROWTH = 1.25  # capacities grow by this factor, so that few of them occur
-WASTE = 2.5  # a program is used for a step that needs at least its cost divided by this
 
 
 @dataclass(frozen=True)
@@ -32,35 +33,31 @@ class Capacity:
     """Rows of each model and local columns, at every level."""
 
     rows: tuple[int, ...]
-    columns: tuple[int, ...]  # of the input level: not used
+    columns: tuple[int, ...]  # of the input level: the rows of a model
 
     @classmethod
-    def of(cls, levels: Sequence[np.ndarray], clusters: Sequence[Clusters]) -> Capacity:
-        """What graphs with these sizes [M, B] at each level need, rounded up; columns to no more than there can be."""
-        rows = tuple(_round_up(int(sizes.sum(1).max(initial=1)), 32) for sizes in levels)
-        columns = [int(levels[0].max(initial=1))]
-        for sizes, made in zip(levels[1:], clusters, strict=True):
-            columns.append(min(_round_up(int(sizes.max(initial=1)), 1), made.most))
-        return cls(rows, tuple(columns))
-
-    def holds(self, other: Capacity) -> bool:
-        pairs = zip(self.rows + self.columns[1:], other.rows + other.columns[1:], strict=True)
-        return all(a >= b for a, b in pairs)
-
-    def joined(self, other: Capacity) -> Capacity:
-        """The capacity that holds both."""
-        rows = tuple(map(max, self.rows, other.rows))
-        return Capacity(rows, tuple(map(max, self.columns, other.columns)))
-
-    @property
-    def cost(self) -> int:
-        return sum(r * c for r, c in zip(self.rows, (*self.columns[1:], 64), strict=True))
+    def of(cls, rows: int, graphs: int, clusters: Sequence[Clusters]) -> Capacity:
+        """The capacity for any `graphs` graphs of each model with up to `rows` nodes together, rounded up."""
+        levels = [_round_up(rows)]
+        for made in clusters:
+            most = made.most * graphs
+            if made.ratio is not None:  # each graph's share is rounded up
+                most = min(math.floor(made.ratio * levels[-1] + 1e-6) + graphs, most)
+            levels.append(_multiple(most))
+        return cls(tuple(levels), (levels[0], *(_multiple(made.most) for made in clusters)))
 
 
-def _round_up(count: int, least: int) -> int:
-    """The next of least, least · GROWTH, …"""
-    steps = max(math.ceil(math.log(max(count, 1) / least) / math.log(GROWTH) - 1e-9), 0)
-    return max(math.ceil(least * GROWTH**steps), count)
+def _multiple(count: float) -> int:
+    """The next multiple of 16: rows of such a length are read faster."""
+    return math.ceil(count / 16) * 16
+
+
+def _round_up(count: int) -> int:
+    """The next of 32, 48, 64, 80, …, each GROWTH times the one before, as multiples of 16."""
+    capacity = 32
+    while capacity < count:
+        capacity = _multiple(capacity * GROWTH)
+    return capacity
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,9 +65,14 @@ class DeviceLayout(Layout):
     """A layout whose sizes are known to the device alone."""
 
     tile_list: Tensor | None = None
+    tile_list_starts: Tensor | None = None
 
     @property
     def uniform(self) -> bool:
+        return False
+
+    @property
+    def clean(self) -> bool:
         return False
 
     @property
@@ -82,9 +84,44 @@ class DeviceLayout(Layout):
         assert self.tile_list is not None
         return self.tile_list
 
+    @property
+    def tile_starts(self) -> Tensor:
+        assert self.tile_list_starts is not None
+        return self.tile_list_starts
+
 
 def device_layout(sizes: Tensor, rows: int, columns: int) -> DeviceLayout:
     """The layout of graphs with these sizes [M, B], on their device, with room for `rows` of each model."""
+    models, graphs = sizes.shape
+    tile = tile_rows(models * rows, models * graphs)
+    sizes = sizes.contiguous()
+    tables: tuple[Tensor, ...]
+    if native.suits_triton() and sizes.is_cuda and sizes.numel() <= LAID_OUT:
+        from diffpool.cuda.layout import layout_tables
+
+        tables = layout_tables(sizes, rows, tile)
+    else:
+        tables = layout_by_hand(sizes, rows, tile)
+    starts, graph_of_row, place_of_row, real, tiles, tile_starts = tables
+    return DeviceLayout(
+        sizes=sizes.view(-1),
+        starts=starts,
+        total=models * rows,
+        largest=columns,
+        graph_of_row=graph_of_row,
+        place_of_row=place_of_row,
+        slot_of_row=place_of_row,
+        device_sizes=sizes.view(-1),
+        complete=False,
+        real=real,
+        models=models,
+        tile_list=tiles,
+        tile_list_starts=tile_starts,
+    )
+
+
+def layout_by_hand(sizes: Tensor, rows: int, tile: int) -> tuple[Tensor, ...]:
+    """The slow twin of `cuda.layout.layout_tables`."""
     models, graphs = sizes.shape
     device = sizes.device
     ends = sizes.cumsum(1)
@@ -96,30 +133,18 @@ def device_layout(sizes: Tensor, rows: int, columns: int) -> DeviceLayout:
     place = torch.where(owned, local - begins.gather(1, graph.clamp(max=graphs - 1)), 0).view(-1)
     of_row = torch.where(owned, graph + number * graphs, models * graphs).view(-1)
     starts = (begins + number * rows).view(-1)
-    flat = sizes.reshape(-1)
     # Tiles: as many as there could be; those that are not needed have a first row behind all rows.
-    count = (flat + TILE - 1) // TILE
+    count = (sizes.view(-1) + tile - 1) // tile
     last = count.cumsum(0)
-    tile = torch.arange(models * (rows // TILE + graphs), device=device)
-    of_tile = torch.searchsorted(last, tile, right=True)
-    needed = of_tile < len(flat)
-    of_tile = of_tile.clamp(max=len(flat) - 1)
-    first = starts[of_tile] + TILE * (tile - (last - count)[of_tile])
-    first = torch.where(needed, first, 1 << 40)
-    return DeviceLayout(
-        sizes=flat,
-        starts=starts,
-        total=models * rows,
-        largest=columns,
-        graph_of_row=of_row,
-        place_of_row=place,
-        slot_of_row=place,
-        device_sizes=flat,
-        complete=False,
-        real=owned.view(-1),
-        models=models,
-        tile_list=torch.stack([of_tile, first], 1),
-    )
+    numbers = torch.arange(models * (rows // tile + graphs), device=device)
+    of_tile = torch.searchsorted(last, numbers, right=True)
+    needed = of_tile < len(count)
+    of_tile = of_tile.clamp(max=len(count) - 1)
+    first = starts[of_tile] + tile * (numbers - (last - count)[of_tile])
+    first = torch.where(needed, first, 1 << 30)
+    of_models = last.view(models, graphs)[:, -1]
+    tile_starts = torch.cat([of_models.new_zeros(1), of_models])
+    return starts, of_row, place, owned.view(-1), torch.stack([of_tile, first], 1), tile_starts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,33 +153,52 @@ class DrawnGraphs(SparseGraphs):
 
     nodes: Tensor | None = None  # [N]: of the data set
     shift: Tensor | None = None  # [N]: number in the data set − number in the batch
+    means: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # of features, see below
 
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [N, D] → [N, D]."""
-        return _DrawnSpmm.apply(h, self)
+        return _DrawnSpmm.apply(h, self, None)
+
+    def propagate_mean(self, h: Tensor) -> Tensor:
+        """D⁻¹A H; that of the input features, which the embedding and the pooling network ask for, is made once."""
+        if h.requires_grad:
+            return _DrawnSpmm.apply(h, self, self.inverse_degree)
+        for known, mean in self.means:
+            if known is h:
+                return mean
+        self.means.append((h, self.product(self.adj, h, scale=self.inverse_degree)))
+        return self.means[-1][1]
+
+    def propagate_local(self, s: Tensor, clusters: Layout) -> Tensor:
+        local = (self.layout.graph_of_row, clusters.device_sizes)
+        return self.product(self.adj, s, local=local)
+
+    def add_back_local(self, grad: Tensor, clusters: Layout, out: Tensor) -> None:
+        local = (self.layout.graph_of_row, clusters.device_sizes)
+        self.product(self.adj_t, grad, local=local, out=out)
+
+    def product(self, matrix: Csr, h: Tensor, **options: Any) -> Tensor:
+        """The kernel of `cuda.spmm` on A or Aᵀ."""
+        from diffpool.cuda import spmm
+
+        assert self.nodes is not None
+        assert self.shift is not None
+        where = (self.nodes, self.shift, matrix.indptr, matrix.indices, matrix.values)
+        return spmm.spmm(h, *where, **options)
 
 
 class _DrawnSpmm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs) -> Tensor:
-        from diffpool import cuda_spmm
-
-        ctx.graphs = graphs
-        a = graphs.adj
-        assert graphs.nodes is not None
-        assert graphs.shift is not None
-        return cuda_spmm.spmm(
-            h.contiguous(), graphs.nodes, graphs.shift, a.indptr, a.indices, a.values
-        )
+    """A H, or its rows multiplied by `scale` [N]."""
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        from diffpool import cuda_spmm
+    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs, scale: Tensor | None) -> Tensor:
+        ctx.graphs, ctx.scale = graphs, scale
+        return graphs.product(graphs.adj, h, scale=scale)
 
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         graphs = ctx.graphs
-        a = graphs.adj_t
-        grad = grad.contiguous()
-        return cuda_spmm.spmm(grad, graphs.nodes, graphs.shift, a.indptr, a.indices, a.values), None
+        return graphs.product(graphs.adj_t, grad, scale=ctx.scale, back=True), None, None
 
 
 class Drawing:
@@ -226,22 +270,12 @@ class CapturedSteps:
         self.programs: dict[Capacity, torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
 
-    def step(self, numbers: Tensor, needed: Capacity, coming: Sequence[Capacity]) -> None:
-        """One step on the graphs with these numbers [M, B], on the device.
-
-        `coming` is what the steps of this epoch need: if this one needs a new program, it is made to hold those of them
-        that are not much larger, too.
-        """
+    def step(self, numbers: Tensor, capacity: Capacity) -> None:
+        """One step on the graphs with these numbers [M, B], on the device."""
         self.numbers.copy_(numbers)
-        fitting = [c for c in self.programs if c.holds(needed) and c.cost <= WASTE * needed.cost]
-        if fitting:
-            self.programs[min(fitting, key=lambda c: c.cost)].replay()
+        if capacity in self.programs:
+            self.programs[capacity].replay()
             return
-        capacity = needed
-        for other in coming:
-            both = capacity.joined(other)
-            if both.cost <= 0.8 * WASTE * needed.cost:
-                capacity = both
         self._run(capacity)  # compiles what must be compiled
         torch.cuda.synchronize()
         program = torch.cuda.CUDAGraph()
@@ -255,9 +289,9 @@ class CapturedSteps:
     def epoch(self, orders: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
         """All graphs of each model in its order, in batches of its size. The host does not wait for the device."""
         most = self.numbers.shape[1]
-        chosen = divided(orders, sizes, most)
+        chosen = self.drawing.batches.divided(orders, sizes, most)
         numbers = torch.from_numpy(np.where(chosen >= 0, chosen, self.none)).to(self.numbers.device)
         batches = self.drawing.batches
-        needed = [Capacity.of(batches.levels(c), batches.clusters) for c in chosen]
-        for own, capacity in zip(numbers, needed, strict=True):
-            self.step(own, capacity, needed)
+        nodes = np.where(chosen >= 0, batches.sizes[chosen], 0).sum(2).max(1, initial=0)  # [steps]
+        for own, rows in zip(numbers, nodes.tolist(), strict=True):
+            self.step(own, Capacity.of(rows, most, batches.clusters))

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
 from diffpool.nn import Clusters
-from diffpool.segment import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,12 +81,21 @@ class CohortBatches:
     def batches(self, graphs: Sequence[np.ndarray], sizes: Sequence[int]) -> Iterator[CohortBatch]:
         """All graphs of each model in its order, in batches of its size, until every model has had its last."""
         most = max(min(len(g), size) for g, size in zip(graphs, sizes, strict=True))
-        for chosen in divided(graphs, sizes, most):
+        for chosen in self.divided(graphs, sizes, most):
             yield self.batch(chosen)
 
+    def divided(self, orders: Sequence[np.ndarray], sizes: Sequence[int], most: int) -> np.ndarray:
+        """The graphs of each model in batches of its size: [steps, M, most], −1 where a model has none.
 
-def divided(orders: Sequence[np.ndarray], sizes: Sequence[int], most: int) -> np.ndarray:
-    """The graphs of each model in batches of its size: [steps, M, most], −1 where a model has none."""
+        In a batch the large graphs come first: sums over the rows of a model then end early for the columns that only
+        large graphs have.
+        """
+        chosen = _in_batches(orders, sizes, most)
+        nodes = np.where(chosen >= 0, self.sizes[chosen], -1)
+        return np.take_along_axis(chosen, np.argsort(-nodes, axis=2, kind="stable"), 2)
+
+
+def _in_batches(orders: Sequence[np.ndarray], sizes: Sequence[int], most: int) -> np.ndarray:
     steps = max(-(-len(order) // size) for order, size in zip(orders, sizes, strict=True))
     chosen = np.full((steps, len(orders), most), -1)
     for m, (order, size) in enumerate(zip(orders, sizes, strict=True)):

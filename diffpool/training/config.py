@@ -16,16 +16,18 @@ class Training:
         epochs: at most so many.
         patience: stop after so many epochs without a lower validation loss.
         learning_rate, weight_decay: of Adam; the decay is of weight matrices, not of biases and normalisations.
+        dropout: the share of a graph's vector that is set to zero before each linear layer of the head.
         batch_size: graphs in a step.
         clip: the norm of the gradient is clipped to this.
         link_weight, entropy_weight: weights of the two auxiliary losses; all 1 in the paper.
-        seed: of the initial parameters, the order of the graphs, and the split.
+        seed: of the initial parameters, the order of the graphs, dropout, and the split.
     """
 
     epochs: int = 200
     patience: int = 50
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
+    dropout: float = 0.0
     batch_size: int = 20
     clip: float = 2.0
     link_weight: float = 1.0
@@ -46,6 +48,8 @@ class Training:
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
                 raise SettingError(f"expected {name} of at least 0, got {value}")
+        if not 0 <= self.dropout < 1:
+            raise SettingError(f"expected dropout of at least 0 and below 1, got {self.dropout}")
 
     @property
     def loss_weights(self) -> dict[str, float]:

@@ -17,6 +17,8 @@ from diffpool.nn import Architecture, GraphClassifier, build
 from diffpool.training.config import Training
 
 FORMAT = 2
+# Settings that a directory of this format lacks if it was written before there were any.
+LATER = {"dropout": 0.0}
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def _dataclass(kind: type[Any], values: dict[str, Any]) -> Any:
     """The dataclass with these values, each of the type of the field's default."""
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     for field in fields(kind):
+        if field.name in LATER:
+            given.setdefault(field.name, LATER[field.name])
         value, default = given[field.name], field.default
         allowed: tuple[type, ...] = {
             bool: (bool,),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from diffpool import native
 from diffpool.training.config import Training
 
 BETAS, EPS = (0.9, 0.999), 1e-8
@@ -20,7 +21,8 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 class Optimiser:
     """Adam on the parameters of a model, which become views of one matrix; frozen ones are left alone.
 
-    The model must be on its device before, and stay there.
+    The model must be on its device before, and stay there. Weight matrices are the parameters with two axes or more
+    behind that of the models.
     """
 
     def __init__(self, model: nn.Module, configs: Training | Sequence[Training]):
@@ -30,8 +32,7 @@ class Optimiser:
         self.parameters = torch.cat(rows, 1)
         start = 0
         for p, row in zip(self.views, rows, strict=True):
-            part = self.parameters[:, start : start + row.shape[1]]
-            p.data = part.unflatten(1, p.shape[1:] or (1,)).view(p.shape)
+            p.data = self.parameters[:, start : start + row.shape[1]].view(p.shape)
             start += row.shape[1]
         self.gradient = torch.zeros_like(self.parameters)
         self.mean, self.square = (
@@ -61,6 +62,9 @@ class Optimiser:
         gradient = self.gradient
         torch.cat([g.reshape(len(gradient), -1) for g in found], 1, out=gradient)
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        if present is not None and native.suits_triton(gradient):
+            self._step_on_gpu(norm, present)
+            return
         gradient.mul_((self.clip / (norm + 1e-6)).clamp(max=1.0))
         if self.decay is not None:
             gradient.addcmul_(self.parameters, self.decay)
@@ -94,8 +98,15 @@ class Optimiser:
         spread = ((1 - second**steps).sqrt()).to(gradient.dtype)
         self.parameters.addcdiv_(self.mean * -rate, (self.square.sqrt() / spread).add_(EPS))
 
+    def _step_on_gpu(self, norm: Tensor, present: Tensor) -> None:
+        from diffpool.cuda.adam import adam
+
+        self.steps += present[:, None]
+        moments = (self.parameters, self.gradient, self.mean, self.square, self.decay)
+        adam(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
+
     def state(self) -> dict[str, Tensor]:
-        """What a run needs to go on later, beside the parameters."""
+        """What a run needs to go on later, beside the parameters; every tensor has a row for each model."""
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
     def load_state(self, state: dict[str, Tensor]) -> None:

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from diffpool import equations
 from diffpool.graphs import Graphs
-from diffpool.nn import fused
+from diffpool.layout import Layout
+from diffpool.nn import fused, fused_gpu
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.poolers.pooler import Assignment, Pooled
-from diffpool.segment import Layout
 
 
 class DiffPool(nn.Module):
@@ -30,6 +30,8 @@ class DiffPool(nn.Module):
             s, coarse, pooled, link, entropy = fused.pool(graphs, logits, z, clusters)
             if graphs.channels:
                 pooled = replace(pooled, channels=equations.pooled_channels(graphs, s, clusters))
+        elif fused_gpu.fits_pooling(graphs, logits, z):
+            s, coarse, pooled, link, entropy = fused_gpu.pool(graphs, logits, z, clusters)
         else:
             s = equations.assignment(logits, graphs.layout, clusters)
             coarse = equations.pooled_features(graphs, s, z, clusters)

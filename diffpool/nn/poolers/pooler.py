@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from diffpool.graphs import Graphs
-from diffpool.segment import Layout
+from diffpool.layout import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)

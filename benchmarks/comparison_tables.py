@@ -1,0 +1,195 @@
+"""The tables of `cross_validation`, `scaling` and `reddit_shape` from their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks.record import records_of, where
+
+PEERS = {
+    "pyg": "PyG dense",
+    "pyg-compile": "PyG compiled",
+    "pyg-loader": "PyG, workers",
+    "tgp": "tgp batched",
+    "tgp-unbatched": "tgp unbatched",
+}
+OURS = {"cohort": "ten models", "single": "one model"}
+NOTHING = "–"
+
+
+def cell(value: Any, form: str = ",.0f", unit: str = "") -> str:
+    """A number; a dash for what was not measured or failed, and for the 0 MiB of old records on a CPU."""
+    measured = isinstance(value, int | float) and value > 0
+    return f"{value:{form}}{unit}" if measured else NOTHING
+
+
+def times(value: Any) -> str:
+    return cell(value, ".1f", " ×")
+
+
+def lines(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    titles = list(titles)
+    table = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
+    return table + [f"| {' | '.join(row)} |" for row in rows]
+
+
+def page(table: list[str], notes: Iterable[str], origins: Iterable[str]) -> str:
+    notes = list(notes)
+    below = ["", "Not measured: " + "; ".join(notes) + "."] if notes else []
+    return "\n" + "\n".join([*table, *below, "", *origins]) + "\n"
+
+
+Found = dict[str, tuple[dict[str, Any], dict[str, Any]]]
+
+
+def found_rows(source: str, part: str) -> Found:
+    """For each data set its row in the last record where it has this part, and that record."""
+    found: Found = {}
+    for record in records_of(source):
+        for name, row in record["rows"].items():
+            if part in row:
+                found[name] = row, record
+    return found
+
+
+def origins(found: Found) -> list[str]:
+    """Where the rows come from; with the names of the data sets if not all are of one run."""
+    names: dict[str, list[str]] = {}
+    for name, (_, record) in found.items():
+        workers = record.get("workers")
+        place = f"{workers} workers; {where(record)}" if workers else where(record)
+        names.setdefault(place, []).append(name)
+    if len(names) == 1:
+        return list(names)
+    return [f"- {', '.join(sets)}: {place}" for place, sets in names.items()]
+
+
+def failures(found: Found) -> list[str]:
+    """Who failed where, and why."""
+    return [
+        f"{title} on {name} ({row[key]['failed']})"
+        for name, (row, _) in found.items()
+        for key, title in {**OURS, **PEERS}.items()
+        if isinstance(row.get(key), dict)
+    ]
+
+
+def to_best_peer(row: dict[str, Any]) -> float | None:
+    """Our ratio to the fastest peer, if there were several to choose from."""
+    rates = [row[peer] for peer in PEERS if isinstance(row.get(peer), int | float)]
+    if len(rates) < 2 or not isinstance(row["cohort"], int | float):
+        return None
+    return row["cohort"] / max(rates)
+
+
+def throughput(source: str) -> str | None:
+    """Graphs a second of training."""
+    found = found_rows(source, "cohort")
+    if not found:
+        return None
+    rows = []
+    for name, (row, _) in found.items():
+        rows.append(
+            [
+                name if row["models"] == 10 else f"{name}, {row['models']} for ten",
+                cell(row["cohort"]),
+                cell(row["single"]),
+                *(cell(row.get(peer)) for peer in PEERS),
+                f"**{times(row.get('ratio'))}**",
+                times(row.get("ratio_single")),
+                times(to_best_peer(row)),
+            ]
+        )
+    titles = ["graphs a second", *OURS.values(), *PEERS.values()]
+    titles += ["ten / PyG dense", "one / PyG dense", "ten / best peer"]
+    return page(lines(titles, rows), failures(found), origins(found))
+
+
+def memory(source: str) -> str | None:
+    """Peak memory of training."""
+    found = found_rows(source, "cohort")
+    if not found:
+        return None
+    who = {**OURS, **PEERS}
+    rows = [
+        [name, *(cell(row.get(f"{key}_mib")) for key in who)] for name, (row, _) in found.items()
+    ]
+    return page(lines(["MiB", *who.values()], rows), [], origins(found))
+
+
+def inference(source: str) -> str | None:
+    """Graphs a second of evaluation of one model."""
+    found = found_rows(source, "inference")
+    if not found:
+        return None
+    batches = list(dict.fromkeys(size for row, _ in found.values() for size in row["inference"]))
+    titles = ["graphs a second"]
+    for size in batches:
+        titles += [f"ours, batch {size}", f"PyG dense, batch {size}", "ratio"]
+    rows = []
+    for name, (row, _) in found.items():
+        cells = [name]
+        for size in batches:
+            of_size = row["inference"].get(size, {})
+            cells += [cell(of_size.get("ours")), cell(of_size.get("pyg"))]
+            cells += [times(of_size.get("ratio"))]
+        rows.append(cells)
+    return page(lines(titles, rows), [], origins(found))
+
+
+def sizes(record: dict[str, Any]) -> str:
+    """The cost of a step against the size of the graphs."""
+    rows, notes = [], []
+    for row in record["sizes"]:
+        ours, pyg = row["ours"], row["pyg"]
+        rows.append(
+            [
+                f"{row['nodes']:,}",
+                *(cell(who.get("ms"), ",.1f") for who in (ours, pyg)),
+                times(row["ratio"]),
+                *(cell(who.get("mib")) for who in (ours, pyg)),
+            ]
+        )
+        for title, who in (("ours", ours), ("PyG dense", pyg)):
+            if "failed" in who:
+                notes.append(f"{title} with {row['nodes']:,} nodes ({who['failed']})")
+    titles = ["nodes of each graph", "ms: ours", "ms: PyG dense", "ratio"]
+    table = lines([*titles, "MiB: ours", "MiB: PyG dense"], rows)
+    return page(table, notes, [where(record)])
+
+
+def models(record: dict[str, Any]) -> str:
+    """The cost of a step against the number of models."""
+    rows = [
+        [
+            str(row["models"]),
+            cell(row.get("ms"), ",.2f"),
+            cell(row.get("rate")),
+            cell(row.get("mib")),
+        ]
+        for row in record["models"]
+    ]
+    notes = [f"{row['models']} ({row['failed']})" for row in record["models"] if "failed" in row]
+    titles = ["models", "ms of a step", "graphs a second", "MiB"]
+    return page(lines(titles, rows), notes, [where(record)])
+
+
+def reddit_shape(record: dict[str, Any]) -> str:
+    """One epoch of ten folds."""
+    data = record["data"]
+    values = [
+        f"{data['graphs']:,}",
+        f"{data['mean_nodes']:,.1f}",
+        f"{data['mean_edges']:,.1f}",
+        f"{data['largest']:,}",
+        str(record["folds"]),
+        f"{record['graphs_trained']:,}",
+        cell(record["seconds"], ",.1f"),
+        cell(record["graphs_a_second"]),
+        cell(record["mib"]),
+        cell(record["mib_with_data"]),
+    ]
+    titles = ["graphs", "mean nodes", "mean edges", "largest", "folds", "graphs trained"]
+    titles += ["seconds of an epoch", "graphs a second", "MiB", "with the data"]
+    return page(lines(titles, [values]), [], [where(record)])

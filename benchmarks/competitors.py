@@ -1,0 +1,174 @@
+"""Ours and its peers on one data set, ready for `contest`: training steps and evaluation.
+
+All have the architecture, losses and batches of `cpu_step`. Peers train one model; ours M side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+
+from benchmarks.cpu_step import BATCH, HIDDEN, RATIO, architecture
+from benchmarks.pyg_dense import PygDiffPool, to_pyg, train_on
+from benchmarks.tgp_pool import TgpDiffPool
+from diffpool.data import Fold, GraphDataset
+from diffpool.nn import build
+from diffpool.training import Cohort, Training, evaluate_cohort
+
+CONFIG = Training(batch_size=BATCH)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What every competitor gets."""
+
+    dataset: GraphDataset  # on the host
+    device: str = "cpu"
+    workers: int = 0  # processes that collate batches, of the peer that has them
+
+    @cached_property
+    def on_device(self) -> GraphDataset:
+        return self.dataset.to(self.device)
+
+    @cached_property
+    def graphs(self) -> list[Data]:
+        """All graphs as PyG's."""
+        return to_pyg(self.dataset, range(len(self.dataset)))
+
+    @property
+    def clusters(self) -> tuple[int, int]:
+        """One number for the data set at each pooling, as the peers need it."""
+        first = math.ceil(RATIO * self.dataset.largest)
+        return first, math.ceil(RATIO * first)
+
+    @property
+    def shape(self) -> tuple[int, int, int, tuple[int, int]]:
+        """Of a peer's model: features, hidden size, classes, clusters."""
+        dataset = self.dataset
+        return dataset.num_features, HIDDEN, dataset.num_classes, self.clusters
+
+
+class Ours:
+    """M of our models side by side, with ceil(25 %) of each graph's own nodes as its clusters."""
+
+    def __init__(self, setting: Setting, models: int = 1):
+        dataset = setting.on_device
+        shape = (dataset.num_features, dataset.num_classes, dataset.largest)
+        model = build(architecture("graph"), *shape, models=models).to(dataset.x.device)
+        everything, nothing = np.arange(len(dataset)), np.empty(0, np.int64)
+        folds = [Fold(everything, nothing, nothing)] * models
+        self.cohort = Cohort(model, dataset, folds, [CONFIG] * models)
+
+    def steps(self, chosen: np.ndarray) -> None:
+        """Training steps on these graphs, [steps, M, B], as an epoch of them alone."""
+        self.cohort.running.train(_orders(chosen))
+
+    def evaluate(self, chosen: np.ndarray) -> None:
+        """Scores on these graphs without gradients: [batches, M, B]."""
+        cohort = self.cohort
+        evaluate_cohort(cohort.model, cohort.batches, _orders(chosen), chosen.shape[2])
+
+
+def _orders(chosen: np.ndarray) -> list[np.ndarray]:
+    """The graphs of each model one after the other."""
+    return list(chosen.transpose(1, 0, 2).reshape(chosen.shape[1], -1))
+
+
+Batches = Callable[[np.ndarray], Iterable[Batch]]  # of the graphs with these numbers: [steps, B]
+
+
+class Peer:
+    """One model of a peer, and where its batches come from."""
+
+    def __init__(self, setting: Setting, model: nn.Module, batches: Batches):
+        self.device, self.batches = setting.device, batches
+        self.model = model.to(self.device).train()
+        self.optimiser = torch.optim.Adam(model.parameters(), CONFIG.learning_rate)
+
+    def steps(self, chosen: np.ndarray) -> None:
+        """Training steps on these graphs: [steps, 1, B]."""
+        for batch in self.batches(chosen[:, 0]):
+            batch = batch.to(self.device, non_blocking=True)
+            train_on(self.model, self.optimiser, batch, CONFIG.clip)
+
+    @torch.no_grad()
+    def evaluate(self, chosen: np.ndarray) -> int:
+        """How many of these graphs it has right: [batches, 1, B]."""
+        self.model.eval()
+        right = torch.zeros((), dtype=torch.int64, device=self.device)
+        for batch in self.batches(chosen[:, 0]):
+            batch = batch.to(self.device)
+            right += (self.model(batch)[0].argmax(-1) == batch.y).sum()
+        return int(right)
+
+
+def collated(setting: Setting) -> Batches:
+    """Batches put together one by one, between the steps."""
+
+    def batches(chosen: np.ndarray) -> Iterator[Batch]:
+        for own in chosen:
+            yield Batch.from_data_list([setting.graphs[g] for g in own])
+
+    return batches
+
+
+def loaded(setting: Setting) -> Batches:
+    """Batches put together ahead by PyG's loader with worker processes."""
+    order: list[list[int]] = []
+    loader = DataLoader(
+        setting.graphs,
+        batch_sampler=order,
+        num_workers=setting.workers,
+        persistent_workers=setting.workers > 0,
+        pin_memory=setting.device == "cuda",
+    )
+
+    def batches(chosen: np.ndarray) -> DataLoader:
+        order[:] = chosen.tolist()
+        return loader
+
+    return batches
+
+
+def pyg(setting: Setting) -> Peer:
+    """PyG's dense operator; the peer that ratios refer to."""
+    return Peer(setting, PygDiffPool(*setting.shape), collated(setting))
+
+
+def pyg_compiled(setting: Setting) -> Peer:
+    """The same, with everything behind the padding compiled; padded sizes differ from batch to batch."""
+    model = PygDiffPool(*setting.shape)
+    model.dense = torch.compile(model.dense, dynamic=True)  # type: ignore[method-assign]
+    return Peer(setting, model, collated(setting))
+
+
+def pyg_loader(setting: Setting) -> Peer:
+    """The same as `pyg`, fed by worker processes."""
+    return Peer(setting, PygDiffPool(*setting.shape), loaded(setting))
+
+
+def tgp(setting: Setting) -> Peer:
+    """torch-geometric-pool, batched."""
+    return Peer(setting, TgpDiffPool(*setting.shape, batched=True), collated(setting))
+
+
+def tgp_unbatched(setting: Setting) -> Peer:
+    """torch-geometric-pool, unbatched."""
+    return Peer(setting, TgpDiffPool(*setting.shape, batched=False), collated(setting))
+
+
+PEERS: dict[str, Callable[[Setting], Peer]] = {
+    "pyg": pyg,
+    "pyg-loader": pyg_loader,
+    "tgp": tgp,
+    "tgp-unbatched": tgp_unbatched,
+    "pyg-compile": pyg_compiled,  # last: its compiling would disturb the warm-up of others
+}

@@ -1,0 +1,185 @@
+"""Competitors on the same work: each warmed up, then timed in turns, and none can stop the others.
+
+A piece of work is a stack of batches: the numbers of graphs [steps, M, B], a batch of B for each of M models. A
+competitor with one model takes that of the first.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+Work = Callable[[np.ndarray], object]
+LEAST = 2  # timed steps in a turn
+WARM_UP_LIMIT, TURN_LIMIT = 180.0, 60.0  # seconds: a competitor that takes longer is out
+
+
+class OutOfTime(BaseException):
+    """Not an `Exception`, so that no library on the way takes it for an error that it can mend."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the main thread after so many seconds."""
+
+    def ring(*_: object) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def trouble(work: Callable[[], object], seconds: float) -> str | None:
+    """Do the work; what went wrong in one line, or None."""
+    if seconds <= 0:
+        return "its time to warm up was spent on earlier data sets"
+    try:
+        with time_limit(seconds):
+            work()
+        return None
+    except OutOfTime:
+        return f"not done after {seconds:.0f} s"
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed"
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+def timed(work: Callable[[], object], device: str) -> float:
+    """Seconds, until the device has done it."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def peak(work: Callable[[], object], device: str) -> float | None:
+    """Peak memory of the GPU in MiB above what was there before; None on the CPU."""
+    if device != "cuda":
+        work()
+        return None
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    work()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+class Entrant:
+    """A competitor: `make` builds it and gives the work that is timed. What goes wrong is kept as words."""
+
+    def __init__(self, make: Callable[[], Work], most_steps: int, models: int = 1):
+        self.make, self.models, self.steps = make, models, most_steps
+        self.work: Work | None = None
+        self.failed: str | None = None
+        self.mib: float | None = None
+        self.warm_up_seconds = 0.0
+        self.times: list[float] = []  # of each turn
+
+    def warm_up(self, chosen: np.ndarray, device: str, limit: float, turn_seconds: float) -> None:
+        """Build it and do the work once, untimed; then choose how many steps a turn of `turn_seconds` has."""
+        own = chosen[: self.steps, : self.models]
+
+        def first() -> None:
+            self.work = work = self.make()
+            self.mib = peak(lambda: work(own), device)
+            few = own[:LEAST]
+            pace = timed(lambda: work(few), device) / len(few)
+            self.steps = min(max(int(turn_seconds / pace), LEAST), len(own))
+
+        start = time.perf_counter()
+        self._attempt(first, limit)
+        self.warm_up_seconds = time.perf_counter() - start
+
+    def turn(self, chosen: np.ndarray, device: str) -> None:
+        """The first steps of this work, timed."""
+        work, own = self.work, chosen[: self.steps, : self.models]
+        if work is not None:
+            self._attempt(lambda: self.times.append(timed(lambda: work(own), device)), TURN_LIMIT)
+
+    def _attempt(self, work: Callable[[], object], limit: float) -> None:
+        self.failed = trouble(work, limit)
+        if self.failed is not None:
+            self.work = None
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def result(self, batch: int) -> dict[str, Any]:
+        """Graphs a second over all turns with so many graphs in a batch, the median ms of a step, MiB."""
+        if self.failed is not None:
+            return {"failed": self.failed}
+        graphs = batch * self.models * self.steps * len(self.times)
+        return {
+            "rate": round(graphs / sum(self.times), 1),
+            "ms": round(1e3 * float(np.median(self.times)) / self.steps, 3),
+            "mib": None if self.mib is None else round(self.mib, 1),
+            "steps": self.steps,
+            "warm_up_s": round(self.warm_up_seconds, 1),
+        }
+
+
+def contest(
+    entrants: Mapping[str, Entrant],
+    draws: Sequence[np.ndarray],
+    device: str,
+    seconds: float,
+    limits: Mapping[str, float] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """The results of all: the first draw warms up, of each later one everybody has a turn.
+
+    `seconds`: of all turns of a competitor together, about. `limits`: seconds for its warm-up, if not the usual ones.
+    """
+    limits = limits or {}
+    for name, entrant in entrants.items():
+        limit = limits.get(name, WARM_UP_LIMIT)
+        entrant.warm_up(draws[0], device, limit, seconds / max(len(draws) - 1, 1))
+    for chosen in draws[1:]:
+        for entrant in entrants.values():
+            entrant.turn(chosen, device)
+    return {name: entrant.result(draws[0].shape[2]) for name, entrant in entrants.items()}
+
+
+def draw(
+    rng: np.random.Generator, graphs: int, shape: tuple[int, int, int], count: int
+) -> list[np.ndarray]:
+    """So many pieces of work [steps, M, B]; no graph twice in a batch."""
+    steps, models, batch = shape
+    return [
+        np.stack(
+            [
+                [rng.choice(graphs, batch, replace=False) for _ in range(models)]
+                for _ in range(steps)
+            ]
+        )
+        for _ in range(count)
+    ]
+
+
+def tidy() -> None:
+    """Let go of what the last contest left: worker processes, programs, memory."""
+    gc.collect()
+    torch.compiler.reset()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def quotient(a: Any, b: Any) -> float | None:
+    """The quotient to one digit; None unless both were measured."""
+    return round(a / b, 1) if isinstance(a, int | float) and isinstance(b, int | float) else None

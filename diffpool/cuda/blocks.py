@@ -1,0 +1,214 @@
+"""The products of ragged blocks on a GPU, as Triton kernels: every graph's block in one launch, nothing padded.
+
+A program computes a tile of the result that lies in one graph; `Layout.tiles` lists them. Columns that a graph
+does not have are neither computed nor read, so that a batch of small graphs with one large among them costs what its
+blocks cost. The slow twin is the loop over graphs in `segment`. Under `TRITON_INTERPRET=1` the kernels run on the CPU,
+which is how they are tested without a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from diffpool.layout import Layout
+
+DEPTH = 32  # of a step of a product
+
+
+@triton.jit
+def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
+    """Of this program's tile: its graph, its rows, which of them are the graph's, and whether any is."""
+    graph = tl.load(tiles + 2 * tl.program_id(0))
+    first = tl.load(tiles + 2 * tl.program_id(0) + 1)
+    end = tl.load(starts + graph) + tl.load(sizes + graph)
+    rows = first + tl.arange(0, ROWS)
+    return graph, rows, rows < end, first < end
+
+
+@triton.jit
+def _nn(
+    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
+    SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """A_g B_g: rows of a graph × columns of b, over its clusters."""
+    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    k = tl.load(column_size + graph)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    limit = width
+    if SQUARE:
+        limit = tl.minimum(k, width)
+    if live & (tl.program_id(1) * COLUMNS < limit):
+        wanted = columns < limit
+        start = tl.load(column_start + graph)
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, k, DEPTH):
+            inner = step + tl.arange(0, DEPTH)
+            left = tl.load(
+                a + rows[:, None] * lda + inner[None, :],
+                mask=here[:, None] & (inner < k)[None, :],
+                other=0.0,
+            )
+            right = tl.load(
+                b + (start + inner)[:, None] * ldb + columns[None, :],
+                mask=(inner < k)[:, None] & wanted[None, :],
+                other=0.0,
+            )
+            total = tl.dot(left, right, total, input_precision=PRECISION)
+        if SCALED:
+            total = total * tl.load(scale + rows, mask=here, other=0.0)[:, None]
+        to = out + rows[:, None] * ldo + columns[None, :]
+        inside = here[:, None] & wanted[None, :]
+        if ADD:
+            total += tl.load(to, mask=inside, other=0.0)
+        tl.store(to, total, mask=inside)
+
+
+@triton.jit
+def _tn(
+    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
+    SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """A_gᵀ B_g: clusters of a graph × columns of b, over its rows. A symmetric result is computed by half."""
+    graph, clusters, here, live = tile_place(tiles, column_start, column_size, ROWS)
+    start, k = tl.load(column_start + graph), tl.load(column_size + graph)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    limit = width
+    if SQUARE:
+        limit = tl.minimum(k, width)
+    needed = live & (tl.program_id(1) * COLUMNS < limit)
+    if SYMMETRIC:
+        needed = needed & (tl.program_id(1) * COLUMNS + COLUMNS > tl.min(clusters, 0) - start)
+    if needed:
+        wanted = columns < limit
+        begin, n = tl.load(row_start + graph), tl.load(row_size + graph)
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, n, DEPTH):
+            inner = step + tl.arange(0, DEPTH)
+            left = tl.load(
+                a + (begin + inner)[None, :] * lda + (clusters - start)[:, None],
+                mask=here[:, None] & (inner < n)[None, :],
+                other=0.0,
+            )
+            right = tl.load(
+                b + (begin + inner)[:, None] * ldb + columns[None, :],
+                mask=(inner < n)[:, None] & wanted[None, :],
+                other=0.0,
+            )
+            total = tl.dot(left, right, total, input_precision=PRECISION)
+        to = out + clusters[:, None] * ldo + columns[None, :]
+        inside = here[:, None] & wanted[None, :]
+        if ADD:
+            total += tl.load(to, mask=inside, other=0.0)
+        if SYMMETRIC:
+            inside = inside & (columns[None, :] >= (clusters - start)[:, None])
+            mirrored = out + (start + columns)[None, :] * ldo + (clusters - start)[:, None]
+            tl.store(mirrored, total, mask=inside)
+        tl.store(to, total, mask=inside)
+
+
+@triton.jit
+def _nt(
+    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
+    SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """A_g B_gᵀ: rows of a graph × its clusters, over the columns of both."""
+    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    start, k = tl.load(column_start + graph), tl.load(column_size + graph)
+    clusters = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    limit = tl.minimum(k, width)
+    if live & (tl.program_id(1) * COLUMNS < limit):
+        wanted = clusters < limit
+        end = depth
+        if SQUARE:
+            end = tl.minimum(k, depth)
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, end, DEPTH):
+            inner = step + tl.arange(0, DEPTH)
+            left = tl.load(
+                a + rows[:, None] * lda + inner[None, :],
+                mask=here[:, None] & (inner < end)[None, :],
+                other=0.0,
+            )
+            right = tl.load(
+                b + (start + clusters)[None, :] * ldb + inner[:, None],
+                mask=(inner < end)[:, None] & wanted[None, :],
+                other=0.0,
+            )
+            total = tl.dot(left, right, total, input_precision=PRECISION)
+        to = out + rows[:, None] * ldo + clusters[None, :]
+        inside = here[:, None] & wanted[None, :]
+        if ADD:
+            total += tl.load(to, mask=inside, other=0.0)
+        tl.store(to, total, mask=inside)
+
+
+def product(
+    form: str,
+    a: Tensor,
+    b: Tensor,
+    shape: Sequence[int],
+    rows: Layout,
+    columns: Layout,
+    square: bool,
+    out: Tensor | None = None,
+    clean: bool = True,
+    scale: Tensor | None = None,
+    symmetric: bool = False,
+) -> Tensor:
+    """One of the products of `segment` in float32.
+
+    With `out` the product is added to it. `clean`: rows of no graph and columns that a graph does not have are zero;
+    else they are left as they were in memory, for a reader that does not look at them. `scale` [N] multiplies the rows
+    of an nn; `symmetric` says that the result of a square tn is.
+    """
+    add = out is not None
+    if out is None:
+        out = a.new_zeros(*shape) if clean else a.new_empty(*shape)
+    if out.numel() == 0:
+        return out
+    a, b = by_rows(a), by_rows(b)
+    strides = (a.stride(0), b.stride(0), out.stride(0), shape[1], a.shape[1])
+    wide = column_block(shape[1])
+    where, over = block_places(form, rows, columns), columns if form == "tn" else rows
+    grid = (len(over.tiles), triton.cdiv(shape[1], wide))
+    kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
+    kernel[grid](
+        a, b, out, *where, a if scale is None else scale, *strides, SQUARE=square, ADD=add,
+        SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(), ROWS=over.tile, DEPTH=DEPTH, COLUMNS=wide,
+    )  # fmt: skip
+    return out
+
+
+def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
+    """What a kernel must know of the blocks: tiles of the result, starts and sizes of rows and columns."""
+    tiles = columns.tiles if form == "tn" else rows.tiles
+    of_rows = (rows.device_starts, rows.device_sizes)
+    return tiles, *of_rows, columns.device_starts, columns.device_sizes
+
+
+def by_rows(t: Tensor) -> Tensor:
+    """The matrix with the entries of a row side by side in memory."""
+    return t if t.stride(1) == 1 else t.contiguous()
+
+
+def column_block(width: int) -> int:
+    """How many columns of a result a program computes."""
+    if width >= 256 and precision() == "tf32":
+        return 128
+    return 64 if width > 32 else 32 if width > 16 else 16
+
+
+def precision() -> str:
+    """How a product of float32 is computed: exactly, unless PyTorch is told that TF32 will do.
+
+    Triton's third way, three products of TF32 that together are exact, is three times slower than "ieee" on an H200.
+    """
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"

@@ -1,0 +1,275 @@
+"""Linear layers of M models on ragged rows on a GPU, as Triton kernels: one forward, two backward.
+
+The rows of a graph have as many outputs as the graph has clusters where the outputs are local (an assignment), and
+inputs likewise: neither others are computed, nor rows that belong to no graph. The slow twin is `nn.Linear`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.cuda.blocks import DEPTH, by_rows, column_block, precision, tile_place
+from diffpool.layout import Layout, row_limits
+
+PROGRAMS = 528  # that keep a large GPU busy: sums over rows are divided among so many
+
+
+@triton.jit
+def _limit(graph, counts, width, LOCAL: tl.constexpr):
+    """How many columns the rows of a graph have."""
+    k = tl.load(counts + graph)
+    if LOCAL:
+        return tl.minimum(k, width)
+    else:
+        return width + 0 * k
+
+
+@triton.jit
+def _add_product(
+    total, x, weight, rows, here, columns, wanted, many, ldx, ldw,
+    PRECISION: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """Add X W to `total`, over the first `many` columns of x."""
+    for step in range(0, many, DEPTH):
+        inner = step + tl.arange(0, DEPTH)
+        there = inner < many
+        left = tl.load(
+            x + rows[:, None] * ldx + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
+        )
+        right = tl.load(
+            weight + inner[:, None] * ldw + columns[None, :],
+            mask=there[:, None] & wanted[None, :],
+            other=0.0,
+        )
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def _forward(
+    x, y, weight, bias, out, tiles, starts, sizes, counts, of_model,
+    ldx, ldy, ldw, ldo, weight_model, bias_model, inputs, more, outputs,
+    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """[X, Y] W + b: rows of a graph × outputs."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    many = _limit(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < many):
+        model = graph // of_model
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted = columns < many
+        own = weight + model * weight_model
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        total = _add_product(
+            total, x, own, rows, here, columns, wanted, inputs, ldx, ldw, PRECISION, DEPTH
+        )  # fmt: skip
+        if LOCAL_IN:
+            k = _limit(graph, counts, more, True)
+            total = _add_product(
+                total, y, own + inputs * ldw, rows, here, columns, wanted, k, ldy, ldw, PRECISION, DEPTH
+            )  # fmt: skip
+        if BIAS:
+            total += tl.load(bias + model * bias_model + columns, mask=wanted, other=0.0)[None, :]
+        tl.store(
+            out + rows[:, None] * ldo + columns[None, :],
+            total,
+            mask=here[:, None] & wanted[None, :],
+        )
+
+
+@triton.jit
+def _backward_input(
+    grad, weight, out, tiles, starts, sizes, counts, of_model,
+    ldg, ldw, ldo, weight_model, inputs, outputs,
+    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """G Wᵀ: rows of a graph × inputs, all local or none."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    many_in = _limit(graph, counts, inputs, LOCAL_IN)
+    many_out = _limit(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < many_in):
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted = columns < many_in
+        own = weight + (graph // of_model) * weight_model
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, many_out, DEPTH):
+            inner = step + tl.arange(0, DEPTH)
+            there = inner < many_out
+            left = tl.load(
+                grad + rows[:, None] * ldg + inner[None, :],
+                mask=here[:, None] & there[None, :],
+                other=0.0,
+            )
+            right = tl.load(
+                own + columns[None, :] * ldw + inner[:, None],
+                mask=there[:, None] & wanted[None, :],
+                other=0.0,
+            )
+            total = tl.dot(left, right, total, input_precision=PRECISION)
+        tl.store(
+            out + rows[:, None] * ldo + columns[None, :],
+            total,
+            mask=here[:, None] & wanted[None, :],
+        )
+
+
+@triton.jit
+def _backward_weight(
+    x, grad, of_weight, limit_of_row, starts, sizes, counts, of_model,
+    rows_of_model, ldx, ldg, ldw, weight_model, inputs, outputs, parts, of_part,
+    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    DEPTH: tl.constexpr, INPUTS: tl.constexpr, COLUMNS: tl.constexpr, GRAPHS: tl.constexpr,
+):  # fmt: skip
+    """XᵀG: inputs × outputs of a model, over the `part`-th part of its rows; one row more for the bias."""
+    first_in, first_out = tl.program_id(0) * INPUTS, tl.program_id(1) * COLUMNS
+    model, part = tl.program_id(2) // parts, tl.program_id(2) % parts
+    begin = model.to(tl.int64) * rows_of_model
+    # No further than the last graph that has these columns: large graphs come first in a batch.
+    end = begin
+    for step in range(0, of_model, GRAPHS):
+        number = step + tl.arange(0, GRAPHS)
+        place = model * of_model + number
+        n = tl.load(sizes + place, mask=number < of_model, other=0)
+        has = n > 0
+        if LOCAL_OUT:
+            k = tl.load(counts + place, mask=number < of_model, other=0)
+            has = has & (k > first_out)
+            if LOCAL_IN:
+                has = has & (k > first_in)
+        last = tl.load(starts + place, mask=has, other=0) + n
+        end = tl.maximum(end, tl.max(tl.where(has, last, 0), 0))
+    share = (end - begin + parts * DEPTH - 1) // (parts * DEPTH) * DEPTH
+    begin += part * share
+    end = tl.minimum(end, begin + share)
+    row_of_weight = first_in + tl.arange(0, INPUTS)
+    columns = first_out + tl.arange(0, COLUMNS)
+    total = tl.zeros((INPUTS, COLUMNS), dtype=tl.float32)
+    sums = tl.zeros((DEPTH, COLUMNS), dtype=tl.float32)
+    for first in range(begin, end, DEPTH):
+        rows = first + tl.arange(0, DEPTH)
+        here = rows < end
+        of_left = here[None, :] & (row_of_weight < inputs)[:, None]
+        of_right = here[:, None] & (columns < outputs)[None, :]
+        if LOCAL_OUT:
+            limit = tl.load(limit_of_row + rows, mask=here, other=0)
+            of_right = of_right & (columns[None, :] < limit[:, None])
+            if LOCAL_IN:
+                of_left = of_left & (row_of_weight[:, None] < limit[None, :])
+        left = tl.load(x + rows[None, :] * ldx + row_of_weight[:, None], mask=of_left, other=0.0)
+        right = tl.load(grad + rows[:, None] * ldg + columns[None, :], mask=of_right, other=0.0)
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+        if BIAS:
+            sums += right
+    to = of_weight + part * of_part + model * weight_model
+    tl.store(
+        to + row_of_weight[:, None] * ldw + columns[None, :],
+        total,
+        mask=(row_of_weight < inputs)[:, None] & (columns < outputs)[None, :],
+    )
+    if BIAS:  # noqa: SIM102 (one is compiled, the other run)
+        if tl.program_id(0) == 0:
+            to_bias = to + weight_model - ldw + columns
+            tl.store(to_bias, tl.sum(sums, 0), mask=columns < outputs)
+
+
+class LocalLinear(torch.autograd.Function):
+    """X W + b of M models, or [X, Y] W + b: [N, in], local [N, W] → [N, out].
+
+    With `clusters` the outputs are local, and so is y: the rows of graph g have the first k_g. What a row does not have
+    is not written, here and in the gradients, nor are rows of no graph unless `clean`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        y: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        rows: Layout,
+        clusters: Layout | None,
+        clean: bool,
+    ) -> Tensor:
+        x, y = by_rows(x), None if y is None else by_rows(y)
+        width = weight.shape[2] if clusters is None else clusters.largest
+        out = (x.new_zeros if clean else x.new_empty)((len(x), width))
+        ctx.where = (rows, clusters, clean)
+        ctx.save_for_backward(x, y, weight)
+        outputs = min(width, weight.shape[2])
+        wide = column_block(outputs)
+        more = (
+            (x, 0, 0)
+            if y is None
+            else (y, y.stride(0), min(y.shape[1], weight.shape[1] - x.shape[1]))
+        )
+        _forward[(len(rows.tiles), triton.cdiv(outputs, wide))](
+            x, more[0], weight, bias, out, *_places(rows, clusters), len(rows) // rows.models,
+            x.stride(0), more[1], weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
+            x.shape[1], more[2], outputs, LOCAL_IN=y is not None, LOCAL_OUT=clusters is not None, BIAS=True,
+            PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+        )  # fmt: skip
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, weight = ctx.saved_tensors
+        rows, clusters, clean = ctx.where
+        grad = by_rows(grad)
+        outputs = min(grad.shape[1], weight.shape[2])
+        of_model, places = len(rows) // rows.models, _places(rows, clusters)
+        # Sums over rows in parts, and behind the rows of each weight matrix one for the bias. Zero where the batch has
+        # no such inputs or outputs.
+        inputs = x.shape[1] + (0 if y is None else min(y.shape[1], weight.shape[1] - x.shape[1]))
+        blocks = triton.cdiv(inputs, 64) * triton.cdiv(outputs, 64) * rows.models
+        parts = max(min(PROGRAMS // blocks, rows.total // rows.models // 128, 8), 1)
+        limits = rows.graph_of_row if clusters is None else row_limits(rows, clusters)
+        full = weight.shape[1:] == (inputs, outputs)
+        make = weight.new_empty if full else weight.new_zeros
+        of_weight = make((parts, len(weight), weight.shape[1] + 1, weight.shape[2]))
+        grads: list[Tensor | None] = []
+        start = 0
+        for number, own in enumerate((x, y)):
+            if own is None:
+                grads.append(None)
+                continue
+            many = min(own.shape[1], weight.shape[1] - start)
+            kinds = {
+                "LOCAL_IN": number == 1,
+                "LOCAL_OUT": clusters is not None,
+                "PRECISION": precision(),
+            }
+            of_own = None
+            if ctx.needs_input_grad[number]:
+                of_own = (torch.zeros_like if clean else torch.empty_like)(own)
+                wide = column_block(many)
+                _backward_input[(len(rows.tiles), triton.cdiv(many, wide))](
+                    grad, weight[:, start:], of_own, *places, of_model,
+                    grad.stride(0), weight.stride(1), of_own.stride(0), weight.stride(0), many, outputs,
+                    ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide, **kinds,
+                )  # fmt: skip
+            grads.append(of_own)
+            wide, deep = column_block(outputs), min(column_block(many), 64)
+            to = of_weight[:, :, start:]
+            grid = (triton.cdiv(many, deep), triton.cdiv(outputs, wide), rows.models * parts)
+            _backward_weight[grid](
+                own, grad, to, limits, *places[1:], of_model, rows.total // rows.models, own.stride(0), grad.stride(0),
+                to.stride(2), to.stride(1), many, outputs, parts, to.stride(0), BIAS=start == 0, DEPTH=DEPTH,
+                INPUTS=deep, COLUMNS=wide, GRAPHS=64, **kinds,
+            )  # fmt: skip
+            start += many
+        whole = of_weight.sum(0) if parts > 1 else of_weight[0]
+        return *grads, whole[:, :-1], whole[:, -1], None, None, None
+
+
+def _places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
+    counts = rows.device_sizes if clusters is None else clusters.device_sizes
+    return rows.tiles, rows.device_starts, rows.device_sizes, counts

@@ -1,0 +1,373 @@
+"""l2, ReLU and batch normalisation of M models' ragged rows on a GPU, as Triton kernels: three forward, three backward.
+
+The same steps as modules are some seventy small kernels. A program has a tile of rows of one graph (`Layout.tiles`) and
+the columns that the graph has. Sums over all rows of a model are gathered from those of its tiles, in their order, so
+that a result repeats to the bit. The slow twin is `nn.norm.Steps`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.cuda.blocks import by_rows, tile_place
+from diffpool.layout import Layout
+
+WIDE = 64  # columns of a block
+GATHERED = 32  # tiles whose sums are read at once
+
+
+@triton.jit
+def _limit(graph, counts, d, LOCAL: tl.constexpr):
+    """How many columns the rows of a graph have."""
+    k = tl.load(counts + graph)
+    if LOCAL:
+        return tl.minimum(k, d)
+    else:
+        return d + 0 * k
+
+
+@triton.jit
+def _forward_sums(
+    h, length, partial, tiles, starts, sizes, counts, ldh, d,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Lengths of the rows, and over the rows of the tile the sums and sums of squares."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    if live:
+        limit = _limit(graph, counts, d, LOCAL)
+        size = tl.full((ROWS,), 1.0, dtype=tl.float32)
+        if L2:
+            square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+            for step in range(0, limit, COLUMNS):
+                column = step + tl.arange(0, COLUMNS)
+                x = tl.load(
+                    h + rows[:, None] * ldh + column[None, :],
+                    mask=here[:, None] & (column < limit)[None, :],
+                    other=0.0,
+                )
+                square += x * x
+            size = tl.maximum(tl.sqrt(tl.sum(square, 1)), 1e-12)
+            tl.store(length + rows, size, mask=here)
+        if SUMS:
+            for step in range(0, limit, COLUMNS):
+                column = step + tl.arange(0, COLUMNS)
+                x = tl.load(
+                    h + rows[:, None] * ldh + column[None, :],
+                    mask=here[:, None] & (column < limit)[None, :],
+                    other=0.0,
+                )
+                x = x / size[:, None]
+                if RELU:
+                    x = tl.maximum(x, 0.0)
+                to = partial + tl.program_id(0) * 2 * d + column
+                exact = x.to(tl.float64)  # the variance is a difference of these sums
+                tl.store(to, tl.sum(exact, 0), mask=column < limit)
+                tl.store(to + d, tl.sum(exact * exact, 0), mask=column < limit)
+
+
+@triton.jit
+def _gather(
+    partial, tiles, tile_starts, starts, sizes, counts, d, model, column,
+    LOCAL: tl.constexpr, ROWS: tl.constexpr, GATHERED: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The two sums of a model from those of its tiles, and how many rows have each column: float64."""
+    one = tl.zeros((COLUMNS,), dtype=tl.float64)
+    other = tl.zeros((COLUMNS,), dtype=tl.float64)
+    count = tl.zeros((COLUMNS,), dtype=tl.float64)
+    begin, end = tl.load(tile_starts + model), tl.load(tile_starts + model + 1)
+    for step in range(begin, end, GATHERED):
+        t = step + tl.arange(0, GATHERED)
+        there = t < end
+        graph = tl.load(tiles + 2 * t, mask=there, other=0)
+        first = tl.load(tiles + 2 * t + 1, mask=there, other=0)
+        last = tl.load(starts + graph, mask=there, other=0) + tl.load(
+            sizes + graph, mask=there, other=0
+        )
+        rows = tl.minimum(tl.maximum(last - first, 0), ROWS)
+        limit = d + 0 * graph
+        if LOCAL:
+            limit = tl.load(counts + graph, mask=there, other=0)
+        mask = there[:, None] & (column[None, :] < limit[:, None]) & (column < d)[None, :]
+        start = partial + t[:, None] * 2 * d + column[None, :]
+        one += tl.sum(tl.load(start, mask=mask, other=0.0).to(tl.float64), 0)
+        other += tl.sum(tl.load(start + d, mask=mask, other=0.0).to(tl.float64), 0)
+        count += tl.sum(tl.where(mask, rows[:, None], 0).to(tl.float64), 0)
+    return one, other, count
+
+
+@triton.jit
+def _statistics(
+    partial, statistics, tiles, tile_starts, starts, sizes, counts, running_mean, running_var,
+    running_stride, momentum, eps, d,
+    TRAINING: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, GATHERED: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Mean, 1 / sd and count of each column of a model; the running statistics move towards them."""
+    model = tl.program_id(0)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    keep = column < d
+    to_mean = running_mean + model * running_stride + column
+    to_var = running_var + model * running_stride + column
+    mean = tl.load(to_mean, mask=keep, other=0.0).to(tl.float64)
+    var = tl.load(to_var, mask=keep, other=1.0).to(tl.float64)
+    count = tl.zeros((COLUMNS,), dtype=tl.float64)
+    if TRAINING:
+        total, square, count = _gather(
+            partial, tiles, tile_starts, starts, sizes, counts, d, model, column, LOCAL, ROWS, GATHERED, COLUMNS
+        )  # fmt: skip
+        spread = count > 1
+        some = tl.maximum(count, 2.0)
+        batch_mean = total / some
+        batch_var = tl.maximum(square / some - batch_mean * batch_mean, 0.0)
+        unbiased = batch_var * some / (some - 1)
+        tl.store(
+            to_mean, (mean + momentum * (batch_mean - mean)).to(tl.float32), mask=keep & spread
+        )
+        tl.store(to_var, (var + momentum * (unbiased - var)).to(tl.float32), mask=keep & spread)
+        mean = tl.where(spread, batch_mean, mean)
+        var = tl.where(spread, batch_var, var)
+    to = statistics + model * 3 * d + column
+    tl.store(to, mean.to(tl.float32), mask=keep)
+    tl.store(to + d, (1.0 / tl.sqrt(var + eps)).to(tl.float32), mask=keep)
+    tl.store(to + 2 * d, count.to(tl.float32), mask=keep)
+
+
+@triton.jit
+def _apply(
+    h, out, length, statistics, tiles, starts, sizes, counts, scale, shift, scale_stride, of_model, ldh, ldo, d,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    limit = _limit(graph, counts, d, LOCAL)
+    if live & (tl.program_id(1) * COLUMNS < limit):
+        model = graph // of_model
+        column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        keep = column < limit
+        mask = here[:, None] & keep[None, :]
+        x = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+        if L2:
+            x = x / tl.load(length + rows, mask=here, other=1.0)[:, None]
+        if RELU:
+            x = tl.maximum(x, 0.0)
+        mean = tl.load(statistics + model * 3 * d + column, mask=keep, other=0.0)
+        inverse = tl.load(statistics + model * 3 * d + d + column, mask=keep, other=0.0)
+        a = tl.load(scale + model * scale_stride + column, mask=keep, other=0.0)
+        b = tl.load(shift + model * scale_stride + column, mask=keep, other=0.0)
+        y = (x - mean[None, :]) * inverse[None, :] * a[None, :] + b[None, :]
+        tl.store(out + rows[:, None] * ldo + column[None, :], y, mask=mask)
+
+
+@triton.jit
+def _backward_sums(
+    grad, h, length, statistics, partial, tiles, starts, sizes, counts, of_model, ldg, ldh, d,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Over the rows of the tile the sums of the gradient, and of its product with the normalised value."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    limit = _limit(graph, counts, d, LOCAL)
+    if live & (tl.program_id(1) * COLUMNS < limit):
+        model = graph // of_model
+        column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        keep = column < limit
+        mask = here[:, None] & keep[None, :]
+        g = tl.load(grad + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
+        x = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+        if L2:
+            x = x / tl.load(length + rows, mask=here, other=1.0)[:, None]
+        if RELU:
+            x = tl.maximum(x, 0.0)
+        mean = tl.load(statistics + model * 3 * d + column, mask=keep, other=0.0)
+        inverse = tl.load(statistics + model * 3 * d + d + column, mask=keep, other=0.0)
+        normal = (x - mean[None, :]) * inverse[None, :]
+        to = partial + tl.program_id(0) * 2 * d + column
+        tl.store(to, tl.sum(g, 0), mask=keep)
+        tl.store(to + d, tl.sum(g * normal, 0), mask=keep)
+
+
+@triton.jit
+def _backward_gather(
+    partial, of_shift, of_scale, tiles, tile_starts, starts, sizes, counts, full, d,
+    LOCAL: tl.constexpr, ROWS: tl.constexpr, GATHERED: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    model = tl.program_id(0)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    one, other, _ = _gather(
+        partial, tiles, tile_starts, starts, sizes, counts, d, model, column, LOCAL, ROWS, GATHERED, COLUMNS
+    )  # fmt: skip
+    tl.store(of_shift + model * full + column, one.to(tl.float32), mask=column < d)
+    tl.store(of_scale + model * full + column, other.to(tl.float32), mask=column < d)
+
+
+@triton.jit
+def _through_batch(
+    g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU: tl.constexpr
+):  # fmt: skip
+    """The gradient before ReLU and batch normalisation; u is the value before ReLU."""
+    mean = tl.load(statistics + model * 3 * d + column, mask=keep, other=0.0)
+    inverse = tl.load(statistics + model * 3 * d + d + column, mask=keep, other=0.0)
+    count = tl.load(statistics + model * 3 * d + 2 * d + column, mask=keep, other=0.0)
+    factor = tl.where(count > 1, 1.0 / tl.maximum(count, 1.0), 0.0)  # running statistics have none
+    a = tl.load(scale + model * scale_stride + column, mask=keep, other=0.0)
+    to_shift = tl.load(of_shift + model * full + column, mask=keep, other=0.0)
+    to_scale = tl.load(of_scale + model * full + column, mask=keep, other=0.0)
+    x = u
+    if RELU:
+        x = tl.maximum(u, 0.0)
+    normal = (x - mean[None, :]) * inverse[None, :]
+    g = (a * inverse)[None, :] * (
+        g - factor[None, :] * (to_shift[None, :] + normal * to_scale[None, :])
+    )
+    if RELU:
+        g = tl.where(u > 0, g, 0.0)
+    return g
+
+
+@triton.jit
+def _backward_apply(
+    grad, h, length, statistics, of_shift, of_scale, scale, grad_h, tiles, starts, sizes, counts,
+    scale_stride, full, of_model, ldg, ldh, ldo, d,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    if live:
+        model = graph // of_model
+        limit = _limit(graph, counts, d, LOCAL)
+        size = tl.full((ROWS,), 1.0, dtype=tl.float32)
+        along = tl.zeros((ROWS,), dtype=tl.float32)
+        if L2:
+            size = tl.load(length + rows, mask=here, other=1.0)
+            products = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+            for step in range(0, limit, COLUMNS):
+                column = step + tl.arange(0, COLUMNS)
+                keep = column < limit
+                mask = here[:, None] & keep[None, :]
+                g = tl.load(grad + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
+                u = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+                u = u / size[:, None]
+                g = _through_batch(
+                    g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
+                )  # fmt: skip
+                products += tl.where(mask, g * u, 0.0)
+            # too short to divide by: its length counts as a constant
+            along = tl.where(size > 1e-12, tl.sum(products, 1), 0.0)
+        for step in range(0, limit, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            keep = column < limit
+            mask = here[:, None] & keep[None, :]
+            g = tl.load(grad + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
+            u = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+            u = u / size[:, None]
+            g = _through_batch(
+                g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
+            )  # fmt: skip
+            g = (g - u * along[:, None]) / size[:, None]
+            tl.store(grad_h + rows[:, None] * ldo + column[None, :], g, mask=mask)
+
+
+class NormSteps(torch.autograd.Function):
+    """The steps of h [N, D] of M models: l2 and ReLU if asked for, and batch normalisation.
+
+    With `clusters` the rows of graph g have the first k_g columns. What a row does not have is zero if `clean`, like
+    rows of no graph; else it is not written, here and in the gradient. h may be wider than there are parameters, by
+    columns that no graph has. In training the running statistics are updated.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        scale: Tensor,
+        shift: Tensor,
+        running_mean: Tensor,
+        running_var: Tensor,
+        rows: Layout,
+        clusters: Layout | None,
+        momentum: float,
+        eps: float,
+        l2: bool,
+        relu: bool,
+        training: bool,
+        clean: bool,
+    ) -> Tensor:
+        h = by_rows(h)
+        models, d = len(scale), min(h.shape[1], scale.shape[1])
+        columns = min(triton.next_power_of_2(d), WIDE)
+        blocks = triton.cdiv(d, columns)
+        places = _places(rows, clusters)
+        out = (h.new_zeros if clean else h.new_empty)(h.shape)
+        length, statistics = h.new_empty(len(h)), h.new_empty(models, 3, d)
+        partial = h.new_empty(len(rows.tiles), 2, d, dtype=torch.float64)
+        local = {"LOCAL": clusters is not None, "ROWS": rows.tile}
+        each = (len(rows.tiles),)
+        if l2 or training:
+            _forward_sums[each](
+                h, length, partial, *places, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, COLUMNS=columns, **local
+            )  # fmt: skip
+        narrow = min(columns, 64)
+        _statistics[(models, triton.cdiv(d, narrow))](
+            partial, statistics, *_with_starts(places, rows), running_mean, running_var, running_mean.stride(0),
+            momentum, eps, d, TRAINING=training, GATHERED=GATHERED, COLUMNS=narrow, **local,
+        )  # fmt: skip
+        of_model = len(rows) // models
+        _apply[(*each, blocks)](
+            h, out, length, statistics, *places, scale, shift, scale.stride(0), of_model, h.stride(0), out.stride(0), d,
+            L2=l2, RELU=relu, COLUMNS=columns, **local,
+        )  # fmt: skip
+        ctx.save_for_backward(h, length, statistics, scale)
+        ctx.steps = (l2, relu, rows, clusters, columns, clean)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, length, statistics, scale = ctx.saved_tensors
+        l2, relu, rows, clusters, columns, clean = ctx.steps
+        grad = by_rows(grad)
+        models, full = scale.shape
+        d = min(h.shape[1], full)
+        places = _places(rows, clusters)
+        local = {"LOCAL": clusters is not None, "ROWS": rows.tile}
+        kinds = {"L2": l2, "RELU": relu, "COLUMNS": columns, **local}
+        of_model, each = len(rows) // models, (len(rows.tiles),)
+        partial = h.new_empty(len(rows.tiles), 2, d)
+        _backward_sums[(*each, triton.cdiv(d, columns))](
+            grad,
+            h,
+            length,
+            statistics,
+            partial,
+            *places,
+            of_model,
+            grad.stride(0),
+            h.stride(0),
+            d,
+            **kinds,
+        )
+        make = h.new_empty if d == full else h.new_zeros  # zero for columns that the batch has not
+        of_scale, of_shift = make((models, full)), make((models, full))
+        narrow = min(columns, 64)
+        _backward_gather[(models, triton.cdiv(d, narrow))](
+            partial, of_shift, of_scale, *_with_starts(places, rows), full, d,
+            GATHERED=GATHERED, COLUMNS=narrow, **local,
+        )  # fmt: skip
+        grad_h = (h.new_zeros if clean else h.new_empty)(h.shape)
+        _backward_apply[each](
+            grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *places, scale.stride(0), full, of_model,
+            grad.stride(0), h.stride(0), grad_h.stride(0), d, **kinds,
+        )  # fmt: skip
+        return grad_h, of_scale, of_shift, *(None for _ in range(10))
+
+
+def _places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
+    counts = rows.device_sizes if clusters is None else clusters.device_sizes
+    return rows.tiles, rows.device_starts, rows.device_sizes, counts
+
+
+def _with_starts(places: tuple[Tensor, ...], rows: Layout) -> tuple[Tensor, ...]:
+    return places[0], rows.tile_starts, *places[1:]

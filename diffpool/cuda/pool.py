@@ -1,0 +1,390 @@
+"""The pooling of a level on a GPU, as Triton kernels: S, X', A', the degrees of A' and both losses.
+
+Only the clusters that a graph has are computed, whatever the largest graph of the batch has. For an undirected graph
+with P = AS the gradient of A' = SᵀP is P(G + Gᵀ): one product, where P and A each in their turn would need three. The
+slow twin is `equations`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.cuda.blocks import (
+    DEPTH,
+    block_places,
+    by_rows,
+    column_block,
+    precision,
+    product,
+    tile_place,
+)
+from diffpool.layout import Layout
+
+# Columns of a block. Sums over the columns are gathered in a block and added up behind the loop: adding them up inside
+# it breaks Triton's compiler (3.6) in one of these kernels.
+WIDE = 64
+
+
+@triton.jit
+def _softmax(
+    logits, s, entropy, tiles, starts, sizes, counts, ldl, lds, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """S and the entropy of each of its rows."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    if live:
+        k = tl.load(counts + graph)
+        most = tl.full((ROWS, COLUMNS), -float("inf"), dtype=tl.float32)
+        for step in range(0, k, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            x = tl.load(
+                logits + rows[:, None] * ldl + column[None, :],
+                mask=here[:, None] & (column < k)[None, :],
+                other=-float("inf"),
+            )
+            most = tl.maximum(most, x)
+        most = tl.where(here, tl.max(most, 1), 0.0)
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, k, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            x = tl.load(
+                logits + rows[:, None] * ldl + column[None, :],
+                mask=here[:, None] & (column < k)[None, :],
+                other=-float("inf"),
+            )
+            total += tl.exp(x - most[:, None])
+        total = tl.where(here, tl.sum(total, 1), 1.0)
+        log_total = tl.log(total)
+        spread = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, k, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            mask = here[:, None] & (column < k)[None, :]
+            x = tl.load(logits + rows[:, None] * ldl + column[None, :], mask=mask, other=0.0)
+            p = tl.exp(x - most[:, None]) / total[:, None]
+            tl.store(s + rows[:, None] * lds + column[None, :], p, mask=mask)
+            logarithm = x - most[:, None] - log_total[:, None]
+            spread -= tl.where(mask & (p > 0), p * logarithm, 0.0)
+        tl.store(entropy + rows, tl.sum(spread, 1), mask=here)
+
+
+@triton.jit
+def _softmax_backward(
+    s, grad, out, of_entropy, tiles, starts, sizes, counts, lds, ldo, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """The gradient of the logits from that of S and that of each graph's mean entropy."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    if live:
+        k = tl.load(counts + graph)
+        share = tl.load(of_entropy + graph) / tl.load(sizes + graph).to(tl.float32)
+        along = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, k, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            mask = here[:, None] & (column < k)[None, :]
+            p = tl.load(s + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
+            g = tl.load(grad + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
+            g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
+            along += tl.where(mask, p * g, 0.0)
+        total = tl.sum(along, 1)
+        for step in range(0, k, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            mask = here[:, None] & (column < k)[None, :]
+            p = tl.load(s + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
+            g = tl.load(grad + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
+            g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
+            to = out + rows[:, None] * ldo + column[None, :]
+            tl.store(to, p * (g - total[:, None]), mask=mask)
+
+
+@triton.jit
+def _row_sums(
+    adj, gram, degree, inverse, diagonal, of_adj, of_gram, tiles, starts, sizes, ld,
+    DEGREES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Of each row of A' and SᵀS: degree, diagonal, and sums of squares."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    if live:
+        k = tl.load(sizes + graph)
+        place = rows - tl.load(starts + graph)
+        totals = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        own = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        other = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, k, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            mask = here[:, None] & (column < k)[None, :]
+            a = tl.load(adj + rows[:, None] * ld + column[None, :], mask=mask, other=0.0)
+            square += a * a
+            if DEGREES:
+                totals += a
+                own += tl.where(column[None, :] == place[:, None], a, 0.0)
+                g = tl.load(gram + rows[:, None] * ld + column[None, :], mask=mask, other=0.0)
+                other += g * g
+        tl.store(of_adj + rows, tl.sum(square, 1), mask=here)
+        if DEGREES:
+            total = tl.sum(totals, 1)
+            positive = total > 1e-12  # below, the square in the gradient could overflow
+            tl.store(degree + rows, total, mask=here)
+            tl.store(
+                inverse + rows,
+                tl.where(positive, 1.0 / tl.where(positive, total, 1.0), 0.0),
+                mask=here,
+            )
+            tl.store(diagonal + rows, tl.sum(own, 1), mask=here)
+            tl.store(of_gram + rows, tl.sum(other, 1), mask=here)
+
+
+@triton.jit
+def _segment_sum(values, start, size, BLOCK: tl.constexpr):
+    total = tl.zeros((BLOCK,), dtype=tl.float64)
+    for step in range(0, size, BLOCK):
+        place = step + tl.arange(0, BLOCK)
+        total += tl.load(values + start + place, mask=place < size, other=0.0).to(tl.float64)
+    return tl.sum(total, 0)
+
+
+@triton.jit
+def _losses(
+    norms, entropies, diagonal, of_gram, link, entropy, inverse_link, starts, sizes, column_starts, counts,
+    OF_GRAPH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Both losses of a graph, and 1 / link loss for the gradient: 0 where the loss is within rounding of 0."""
+    graph = tl.program_id(0)
+    start, n = tl.load(starts + graph), tl.load(sizes + graph)
+    first, k = tl.load(column_starts + graph), tl.load(counts + graph)
+    if OF_GRAPH:  # noqa: SIM108 (one side is compiled)
+        norm = tl.load(norms + graph).to(tl.float64)
+    else:
+        norm = _segment_sum(norms, start, n, BLOCK)
+    largest = norm + _segment_sum(of_gram, first, k, BLOCK)
+    squared = largest - 2 * _segment_sum(diagonal, first, k, BLOCK)
+    positive = squared > 8 * 1.1920929e-07 * largest + 1.1754944e-38
+    root = tl.sqrt(tl.where(positive, squared, 1.0))
+    tl.store(link + graph, tl.where(positive, root, 0.0).to(tl.float32))
+    tl.store(inverse_link + graph, tl.where(positive, 1.0 / root, 0.0).to(tl.float32))
+    mean = _segment_sum(entropies, start, n, BLOCK) / tl.maximum(n, 1).to(tl.float64)
+    tl.store(entropy + graph, mean.to(tl.float32))
+
+
+@triton.jit
+def _pooled_gradient(
+    of_adj, of_degree, of_inverse, inverse, of_link, out, tiles, starts, sizes, ldg, ldo,
+    ADJ: tl.constexpr, SYMMETRIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Ā'ᵀ, the transposed gradient of A': its own, that of the degrees, and that of its trace in the link loss.
+
+    With a symmetric A it is Ā' + Ā'ᵀ.
+    """
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    start, k = tl.load(starts + graph), tl.load(sizes + graph)
+    if live & (tl.program_id(1) * COLUMNS < k):
+        place = rows - start
+        column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted = column < k
+        mask = here[:, None] & wanted[None, :]
+        one = tl.load(inverse + start + column, mask=wanted, other=0.0)
+        of_column = tl.load(of_degree + start + column, mask=wanted, other=0.0)
+        of_column -= tl.load(of_inverse + start + column, mask=wanted, other=0.0) * one * one
+        g = tl.zeros((ROWS, COLUMNS), dtype=tl.float32) + of_column[None, :]
+        of_trace = tl.load(of_link + graph)
+        if ADJ:
+            g += tl.load(
+                of_adj + (start + column)[None, :] * ldg + place[:, None], mask=mask, other=0.0
+            )
+        if SYMMETRIC:
+            one = tl.load(inverse + rows, mask=here, other=0.0)
+            of_row = tl.load(of_degree + rows, mask=here, other=0.0)
+            of_row -= tl.load(of_inverse + rows, mask=here, other=0.0) * one * one
+            g += of_row[:, None]
+            of_trace = 2 * of_trace
+            if ADJ:
+                g += tl.load(of_adj + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
+        g -= tl.where(column[None, :] == place[:, None], of_trace, 0.0)
+        tl.store(out + rows[:, None] * ldo + column[None, :], g, mask=mask)
+
+
+@triton.jit
+def _add_product(
+    total, a, b, rows, here, columns, wanted, start, k, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
+):  # fmt: skip
+    """Add A_g B_g to `total`, over the clusters of a graph."""
+    for step in range(0, k, DEPTH):
+        inner = step + tl.arange(0, DEPTH)
+        there = inner < k
+        left = tl.load(
+            a + rows[:, None] * lda + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
+        )
+        right = tl.load(
+            b + (start + inner)[:, None] * ldb + columns[None, :],
+            mask=there[:, None] & wanted[None, :],
+            other=0.0,
+        )
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def _assignment_gradient(
+    z, of_x, p, of_adj, s, gram, of_link, out, tiles, row_start, row_size, column_start, column_size,
+    ldz, ldx, ldp, ld, ldo, depth,
+    PRECISION: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The gradient of S: 2c S SᵀS + P Ā'ᵀ + Z X̄'ᵀ, where X̄' is that of X'."""
+    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    start, k = tl.load(column_start + graph), tl.load(column_size + graph)
+    if live & (tl.program_id(1) * COLUMNS < k):
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted = columns < k
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        total = _add_product(
+            total, s, gram, rows, here, columns, wanted, start, k, ldp, ld, PRECISION, DEPTH
+        )  # fmt: skip
+        total = total * (2 * tl.load(of_link + graph))
+        total = _add_product(
+            total, p, of_adj, rows, here, columns, wanted, start, k, ldp, ld, PRECISION, DEPTH
+        )  # fmt: skip
+        for step in range(0, depth, DEPTH):
+            inner = step + tl.arange(0, DEPTH)
+            there = inner < depth
+            left = tl.load(
+                z + rows[:, None] * ldz + inner[None, :],
+                mask=here[:, None] & there[None, :],
+                other=0.0,
+            )
+            right = tl.load(
+                of_x + (start + columns)[None, :] * ldx + inner[:, None],
+                mask=there[:, None] & wanted[None, :],
+                other=0.0,
+            )
+            total = tl.dot(left, right, total, input_precision=PRECISION)
+        tl.store(
+            out + rows[:, None] * ldo + columns[None, :],
+            total,
+            mask=here[:, None] & wanted[None, :],
+        )
+
+
+class Pool(torch.autograd.Function):
+    """S, X', A', its degrees and their inverses, link and entropy losses from logits [N, W], Z [N, D] and A.
+
+    `adj` is that of dense graphs, which has a gradient; None for edge lists, which may be `symmetric`. Logits are read,
+    and their gradient is written, only where a graph has clusters.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        z: Tensor,
+        adj: Tensor | None,
+        graphs: Any,
+        clusters: Layout,
+        symmetric: bool,
+    ) -> tuple[Tensor, ...]:
+        rows, width = graphs.layout, clusters.largest
+        logits, z = by_rows(logits), by_rows(z)
+        make = logits.new_zeros if rows.clean or adj is not None else logits.new_empty
+        s = make((len(logits), clusters.largest))
+        entropies = logits.new_empty(len(logits))
+        columns = min(triton.next_power_of_2(width), WIDE)
+        tiles = (rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes)
+        _softmax[(len(rows.tiles),)](
+            logits,
+            s,
+            entropies,
+            *tiles,
+            logits.stride(0),
+            s.stride(0),
+            ROWS=rows.tile,
+            COLUMNS=columns,
+        )
+        p = None if adj is None else product("nn", adj, s, s.shape, rows, rows, False)
+        p = graphs.propagate_local(s, clusters) if p is None else p
+        x = _contract(s, z, rows, clusters, square=False)
+        pooled = _contract(s, p, rows, clusters, square=True, symmetric=symmetric)
+        gram = _contract(s, s, rows, clusters, square=True, symmetric=True)
+        degree, inverse, diagonal, of_adj, of_gram = logits.new_zeros(5, clusters.total).unbind()
+        coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
+        _row_sums[(len(clusters.tiles),)](
+            pooled, gram, degree, inverse, diagonal, of_adj, of_gram, *coarse, width,
+            DEGREES=True, ROWS=clusters.tile, COLUMNS=columns,
+        )  # fmt: skip
+        norms = graphs.squared_norm if adj is None else _squares(adj, rows)
+        link, entropy, inverse_link = logits.new_empty(3, len(rows)).unbind()
+        if len(rows) > 0:
+            _losses[(len(rows),)](
+                norms, entropies, diagonal, of_gram, link, entropy, inverse_link, rows.device_starts, rows.device_sizes,
+                clusters.device_starts, clusters.device_sizes, OF_GRAPH=adj is None, BLOCK=128,
+            )  # fmt: skip
+        ctx.graphs, ctx.clusters = graphs, clusters
+        ctx.columns, ctx.symmetric = logits.shape[1], symmetric
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(z, adj, s, p, gram, inverse, inverse_link)
+        return s, x, pooled, degree, inverse, link, entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        z, adj, s, p, gram, inverse, inverse_link = ctx.saved_tensors
+        graphs, clusters, symmetric = ctx.graphs, ctx.clusters, ctx.symmetric
+        rows, width = graphs.layout, s.shape[1]
+        of_s, of_x, of_adj, of_degree, of_inverse, of_link, of_entropy = grads
+        none = s.new_zeros(max(clusters.total, len(rows)))
+        of_link = none[: len(rows)] if of_link is None else of_link * inverse_link
+        of_x = z.new_zeros(clusters.total, z.shape[1]) if of_x is None else by_rows(of_x)
+        coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
+        wide = column_block(width)
+        given = gram if of_adj is None else by_rows(of_adj)
+        whole = torch.empty_like(gram)
+        _pooled_gradient[(len(clusters.tiles), triton.cdiv(width, wide))](
+            given, none if of_degree is None else of_degree, none if of_inverse is None else of_inverse, inverse,
+            of_link, whole, *coarse, given.stride(0), whole.stride(0), ADJ=of_adj is not None, SYMMETRIC=symmetric,
+            ROWS=clusters.tile, COLUMNS=wide,
+        )  # fmt: skip
+        places = block_places("nn", rows, clusters)
+        grad_s = torch.empty_like(s)
+        _assignment_gradient[(len(rows.tiles), triton.cdiv(width, wide))](
+            z, of_x, p, whole, s, gram, of_link, grad_s, *places, z.stride(0), of_x.stride(0), s.stride(0), width,
+            grad_s.stride(0), z.shape[1], PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+        )  # fmt: skip
+        grad_adj = None
+        if not symmetric:
+            of_p = product("nt", s, whole, s.shape, rows, clusters, True)
+            if adj is None:
+                graphs.add_back_local(of_p, clusters, grad_s)
+            else:
+                product("tn", adj, of_p, s.shape, rows, rows, False, out=grad_s)
+                grad_adj = product("nt", of_p, s, adj.shape, rows, rows, False)
+                of_row = torch.cat([of_link, none[:1]])[rows.graph_of_row]
+                grad_adj.addcmul_(adj, of_row[:, None])
+        if of_s is not None:
+            grad_s += of_s
+        grad_logits = s.new_empty(len(s), ctx.columns)
+        _softmax_backward[(len(rows.tiles),)](
+            s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
+            rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
+            grad_logits.stride(0), ROWS=rows.tile, COLUMNS=min(triton.next_power_of_2(width), WIDE),
+        )  # fmt: skip
+        grad_z = product("nn", s, of_x, z.shape, rows, clusters, False)
+        return grad_logits, grad_z, grad_adj, None, None, None
+
+
+def _contract(
+    s: Tensor, h: Tensor, rows: Layout, clusters: Layout, square: bool, symmetric: bool = False
+) -> Tensor:
+    shape = (clusters.total, h.shape[1])
+    return product("tn", s, h, shape, rows, clusters, square, symmetric=symmetric)
+
+
+def _squares(adj: Tensor, rows: Layout) -> Tensor:
+    """The sum of squares of each row of dense blocks: [K]."""
+    out = adj.new_zeros(len(adj))
+    _row_sums[(len(rows.tiles),)](
+        adj, adj, out, out, out, out, out, rows.tiles, rows.device_starts, rows.device_sizes, adj.stride(0),
+        DEGREES=False, ROWS=rows.tile, COLUMNS=min(triton.next_power_of_2(adj.shape[1]), WIDE),
+    )  # fmt: skip
+    return out

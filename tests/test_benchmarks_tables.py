@@ -1,0 +1,135 @@
+"""Tables say what the records say: dashes for what is not there, reasons for what failed, the origin of every row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import comparison_tables, record, tables
+
+ORIGIN: dict[str, Any] = {
+    "commit": "abc",
+    "date": "2026-01-02",
+    "versions": {"torch": "2"},
+    "hardware": {"cpu": "abacus", "threads": 2, "gpu": "beads"},
+}
+OLD = {  # as records were before there were other peers
+    "cohort": 1000.0,
+    "single": 200.0,
+    "pyg": 100.0,
+    "cohort_mib": 30.0,
+    "single_mib": 0.0,
+    "pyg_mib": 7.0,
+    "models": 10,
+    "ratio": 10.0,
+    "ratio_single": 2.0,
+}
+NEW = {
+    **OLD,
+    "pyg-compile": {"failed": "not done after 60 s"},
+    "tgp": 250.0,
+    "tgp_mib": 9.0,
+    "inference": {
+        "20": {"ours": 5000.0, "pyg": 1000.0, "ratio": 5.0},
+        "100": {"ours": 9000.0, "pyg": {"failed": "OutOfMemoryError: too large"}, "ratio": None},
+    },
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(record, "RECORDS", tmp_path)
+
+    def write(name: str, *results: dict[str, Any]) -> None:
+        text = "".join(json.dumps({**ORIGIN, **result}) + "\n" for result in results)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+
+    return write
+
+
+def cells(table: str | None, row: str) -> list[str]:
+    assert table is not None
+    line = next(line for line in table.splitlines() if line.startswith(f"| {row} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_an_old_record_is_read_with_dashes_for_the_other_peers(write: Any) -> None:
+    write("cv", {"rows": {"A": OLD}})
+    row = cells(comparison_tables.throughput("cv"), "A")
+    assert row == ["1,000", "200", "100", *"––––", "**10.0 ×**", "2.0 ×", "–"]
+    assert cells(comparison_tables.memory("cv"), "A") == ["30", "–", "7", *"––––"]
+    assert comparison_tables.inference("cv") is None
+
+
+def test_a_new_record_has_every_peer_and_says_who_failed(write: Any) -> None:
+    write("cv", {"rows": {"A": NEW}, "workers": 16})
+    table = comparison_tables.throughput("cv")
+    row = cells(table, "A")
+    assert row == ["1,000", "200", "100", "–", "–", "250", "–", "**10.0 ×**", "2.0 ×", "4.0 ×"]
+    assert table is not None
+    assert "Not measured: PyG compiled on A (not done after 60 s)." in table
+    assert "16 workers; beads; abacus" in table
+    assert cells(comparison_tables.inference("cv"), "A") == [
+        *("5,000", "1,000", "5.0 ×"),
+        *("9,000", "–", "–"),
+    ]
+
+
+def test_each_data_set_is_shown_from_its_last_record(write: Any) -> None:
+    newer = {**NEW, "cohort": 2000.0, "ratio": 20.0}
+    write("cv", {"rows": {"A": OLD, "B": OLD}}, {"rows": {"B": newer}, "commit": "def"})
+    table = comparison_tables.throughput("cv")
+    assert cells(table, "A")[0] == "1,000"
+    assert cells(table, "B")[0] == "2,000"
+    assert table is not None
+    assert "- A: beads; abacus, 2 threads; torch 2; commit abc" in table
+    assert "- B: beads; abacus, 2 threads; torch 2; commit def" in table
+
+
+def test_a_record_of_one_part_leaves_the_other_part_to_older_ones(write: Any) -> None:
+    write("cv", {"rows": {"A": OLD}}, {"rows": {"A": {"inference": NEW["inference"]}}})
+    assert cells(comparison_tables.throughput("cv"), "A")[0] == "1,000"
+    assert cells(comparison_tables.inference("cv"), "A")[0] == "5,000"
+
+
+def test_ours_may_fail_too(write: Any) -> None:
+    failed = {"failed": "OutOfMemoryError: too large"}
+    write("cv", {"rows": {"A": {**NEW, "cohort": failed, "ratio": None}}})
+    table = comparison_tables.throughput("cv")
+    assert cells(table, "A")[0] == "–"
+    assert cells(table, "A")[-3] == "**–**"
+    assert table is not None
+    assert "ten models on A (OutOfMemoryError: too large)" in table
+
+
+def test_scaling_is_shown_by_size_and_by_models() -> None:
+    ours = {"rate": 2000.0, "ms": 10.0, "mib": 50.0}
+    sizes = [
+        {"nodes": 100, "ours": ours, "pyg": {"ms": 40.0, "mib": None}, "ratio": 4.0},
+        {"nodes": 10_000, "ours": ours, "pyg": {"failed": "too large"}, "ratio": None},
+    ]
+    table = comparison_tables.sizes({**ORIGIN, "sizes": sizes})
+    assert cells(table, "100") == ["10.0", "40.0", "4.0 ×", "50", "–"]
+    assert cells(table, "10,000") == ["10.0", "–", "–", "50", "–"]
+    assert "PyG dense with 10,000 nodes (too large)" in table
+    models = [{"models": 5, **ours}, {"models": 100, "failed": "too many"}]
+    table = comparison_tables.models({**ORIGIN, "models": models})
+    assert cells(table, "5") == ["10.00", "2,000", "50"]
+    assert cells(table, "100") == ["–", "–", "–"]
+
+
+def test_a_table_without_a_record_says_so(write: Any) -> None:
+    page = "a <!-- generated: scaling_sizes -->old<!-- end --> b <!-- generated: other -->c"
+    assert tables.filled(page) == page.replace("old", "\nNot measured yet.\n")
+
+
+def test_tables_are_written_where_their_markers_are(write: Any) -> None:
+    data = {"graphs": 5, "mean_nodes": 3.0, "mean_edges": 4.0, "largest": 9}
+    result = {"folds": 10, "graphs_trained": 45, "seconds": 2.5, "graphs_a_second": 18}
+    write("reddit_shape", {"data": data, **result, "mib": 7000, "mib_with_data": None})
+    filled = tables.filled("x<!-- generated: reddit_shape --><!-- end -->y")
+    assert cells(filled, "5") == ["3.0", "4.0", "9", "10", "45", "2.5", "18", "7,000", "–"]
+    assert tables.filled(filled) == filled
