@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("console", "data", "errors", "evaluate_display", "experiments", "training"),
         *("version", "viz"),
     },
+    "__main__": {"cli"},
     "estimator": {"data", "errors", "experiments", "training"},
     # the public names
     "__init__": {"data", "errors", "estimator", "graphs", "nn", "training", "version"},

@@ -187,18 +187,20 @@ def run_main(module: Any, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     module.main()
 
 
-def test_a_run_leaves_a_record(
+def test_a_run_leaves_a_record_of_each_data_set(
     setting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cross_validation, "load_dataset", lambda name, folder: setting.dataset)
     words = ["--data-dir", "data", "--datasets", "A,B", "--peers", "pyg", "--steps", "2"]
     words += ["--models", "2", "--seconds", "0.05", "--device", "cpu", "--records", str(tmp_path)]
     run_main(cross_validation, monkeypatch, *words, "--parts", "training")
-    record = json.loads((tmp_path / "cross_validation_cpu.jsonl").read_text())
-    assert list(record["rows"]) == ["A", "B"]
-    assert record["ratio"] == {name: row["ratio"] for name, row in record["rows"].items()}
-    assert "inference" not in record["rows"]["A"]
-    assert str(tmp_path) not in record["command"]
+    lines = (tmp_path / "cross_validation_cpu.jsonl").read_text().splitlines()
+    for name, line in zip("AB", lines, strict=True):
+        record = json.loads(line)
+        assert list(record["rows"]) == [name]
+        assert record["ratio"] == {name: record["rows"][name]["ratio"]}
+        assert "inference" not in record["rows"][name]
+        assert str(tmp_path) not in record["command"]
 
 
 def test_scaling_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from diffpool.data import Fold, GraphDataset, embedded, single_split
 from diffpool.errors import SettingError, TrainingError
 from diffpool.experiments import METHODS, Method, train_once
 from diffpool.nn import PAPER, GraphClassifier, Prediction, build
-from diffpool.training import Epoch, Optimiser, Scores, Training, evaluate, loop, total_loss, train
+from diffpool.training import Epoch, Optimiser, Scores, Training, evaluate, total_loss, train
+from diffpool.training.scores import Evaluation
 
 QUICK = Training(epochs=3, batch_size=8, learning_rate=0.01)
 
@@ -96,7 +97,7 @@ def test_training_leaves_the_global_random_numbers_alone(dataset: GraphDataset) 
 def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
     """Let the validation losses be these."""
     remaining = iter(losses)
-    monkeypatch.setattr(loop, "evaluate_cohort", lambda *args: [Scores(next(remaining), 0.5)])
+    monkeypatch.setattr(Evaluation, "__call__", lambda *args: [Scores(next(remaining), 0.5)])
 
 
 def test_training_stops_after_patience_epochs_without_a_lower_validation_loss(

@@ -30,7 +30,7 @@ def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
     return graph, rows, rows < end, first < end
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "depth"])
 def _nn(
     a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
@@ -69,7 +69,7 @@ def _nn(
         tl.store(to, total, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "depth"])
 def _tn(
     a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
@@ -113,7 +113,7 @@ def _tn(
         tl.store(to, total, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "depth"])
 def _nt(
     a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,

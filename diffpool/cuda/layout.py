@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "models", "graphs"])
 def _starts(
     sizes, starts, tile_starts, first_tile, rows, models, graphs,
     TILE: tl.constexpr, MODELS: tl.constexpr, GRAPHS: tl.constexpr,
@@ -32,7 +32,7 @@ def _starts(
     tl.store(first_tile + place, first, mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "models", "graphs", "count"])
 def _fill(
     sizes, starts, tile_starts, first_tile, graph_of_row, place_of_row, real, tiles, rows, models, graphs, count,
     TILE: tl.constexpr, BLOCK: tl.constexpr,

@@ -51,7 +51,9 @@ def _add_product(
     return total
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=["of_model", "weight_model", "bias_model", "inputs", "more", "outputs"]
+)
 def _forward(
     x, y, weight, bias, out, tiles, starts, sizes, counts, of_model,
     ldx, ldy, ldw, ldo, weight_model, bias_model, inputs, more, outputs,
@@ -84,7 +86,7 @@ def _forward(
         )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["of_model", "weight_model", "inputs", "outputs"])
 def _backward_input(
     grad, weight, out, tiles, starts, sizes, counts, of_model,
     ldg, ldw, ldo, weight_model, inputs, outputs,
@@ -121,7 +123,17 @@ def _backward_input(
         )
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=[
+        "of_model",
+        "weight_model",
+        "inputs",
+        "outputs",
+        "rows_of_model",
+        "parts",
+        "of_part",
+    ]
+)
 def _backward_weight(
     x, grad, of_weight, limit_of_row, starts, sizes, counts, of_model,
     rows_of_model, ldx, ldg, ldw, weight_model, inputs, outputs, parts, of_part,

@@ -32,7 +32,7 @@ def _limit(graph, counts, d, LOCAL: tl.constexpr):
         return d + 0 * k
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d"])
 def _forward_sums(
     h, length, partial, tiles, starts, sizes, counts, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
@@ -102,7 +102,7 @@ def _gather(
     return one, other, count
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "running_stride"])
 def _statistics(
     partial, statistics, tiles, tile_starts, starts, sizes, counts, running_mean, running_var,
     running_stride, momentum, eps, d,
@@ -138,7 +138,7 @@ def _statistics(
     tl.store(to + 2 * d, count.to(tl.float32), mask=keep)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "of_model", "scale_stride"])
 def _apply(
     h, out, length, statistics, tiles, starts, sizes, counts, scale, shift, scale_stride, of_model, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -163,7 +163,7 @@ def _apply(
         tl.store(out + rows[:, None] * ldo + column[None, :], y, mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "of_model"])
 def _backward_sums(
     grad, h, length, statistics, partial, tiles, starts, sizes, counts, of_model, ldg, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -190,7 +190,7 @@ def _backward_sums(
         tl.store(to + d, tl.sum(g * normal, 0), mask=keep)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "full"])
 def _backward_gather(
     partial, of_shift, of_scale, tiles, tile_starts, starts, sizes, counts, full, d,
     LOCAL: tl.constexpr, ROWS: tl.constexpr, GATHERED: tl.constexpr, COLUMNS: tl.constexpr,
@@ -228,7 +228,7 @@ def _through_batch(
     return g
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "of_model", "full", "scale_stride"])
 def _backward_apply(
     grad, h, length, statistics, of_shift, of_scale, scale, grad_h, tiles, starts, sizes, counts,
     scale_stride, full, of_model, ldg, ldh, ldo, d,
@@ -297,7 +297,7 @@ class NormSteps(torch.autograd.Function):
     ) -> Tensor:
         h = by_rows(h)
         models, d = len(scale), min(h.shape[1], scale.shape[1])
-        columns = min(triton.next_power_of_2(d), WIDE)
+        columns = WIDE if clusters is not None else min(triton.next_power_of_2(d), WIDE)
         blocks = triton.cdiv(d, columns)
         places = _places(rows, clusters)
         out = (h.new_zeros if clean else h.new_empty)(h.shape)

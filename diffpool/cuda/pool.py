@@ -227,7 +227,7 @@ def _add_product(
     return total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["depth"])
 def _assignment_gradient(
     z, of_x, p, of_adj, s, gram, of_link, out, tiles, row_start, row_size, column_start, column_size,
     ldz, ldx, ldp, ld, ldo, depth,
@@ -290,7 +290,6 @@ class Pool(torch.autograd.Function):
         make = logits.new_zeros if rows.clean or adj is not None else logits.new_empty
         s = make((len(logits), clusters.largest))
         entropies = logits.new_empty(len(logits))
-        columns = min(triton.next_power_of_2(width), WIDE)
         tiles = (rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes)
         _softmax[(len(rows.tiles),)](
             logits,
@@ -300,7 +299,7 @@ class Pool(torch.autograd.Function):
             logits.stride(0),
             s.stride(0),
             ROWS=rows.tile,
-            COLUMNS=columns,
+            COLUMNS=WIDE,
         )
         p = None if adj is None else product("nn", adj, s, s.shape, rows, rows, False)
         p = graphs.propagate_local(s, clusters) if p is None else p
@@ -311,7 +310,7 @@ class Pool(torch.autograd.Function):
         coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
         _row_sums[(len(clusters.tiles),)](
             pooled, gram, degree, inverse, diagonal, of_adj, of_gram, *coarse, width,
-            DEGREES=True, ROWS=clusters.tile, COLUMNS=columns,
+            DEGREES=True, ROWS=clusters.tile, COLUMNS=WIDE,
         )  # fmt: skip
         norms = graphs.squared_norm if adj is None else _squares(adj, rows)
         link, entropy, inverse_link = logits.new_empty(3, len(rows)).unbind()
@@ -367,7 +366,7 @@ class Pool(torch.autograd.Function):
         _softmax_backward[(len(rows.tiles),)](
             s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
             rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
-            grad_logits.stride(0), ROWS=rows.tile, COLUMNS=min(triton.next_power_of_2(width), WIDE),
+            grad_logits.stride(0), ROWS=rows.tile, COLUMNS=WIDE,
         )  # fmt: skip
         grad_z = product("nn", s, of_x, z.shape, rows, clusters, False)
         return grad_logits, grad_z, grad_adj, None, None, None
@@ -385,6 +384,6 @@ def _squares(adj: Tensor, rows: Layout) -> Tensor:
     out = adj.new_zeros(len(adj))
     _row_sums[(len(rows.tiles),)](
         adj, adj, out, out, out, out, out, rows.tiles, rows.device_starts, rows.device_sizes, adj.stride(0),
-        DEGREES=False, ROWS=rows.tile, COLUMNS=min(triton.next_power_of_2(adj.shape[1]), WIDE),
+        DEGREES=False, ROWS=rows.tile, COLUMNS=WIDE,
     )  # fmt: skip
     return out

@@ -31,7 +31,7 @@ def _add_edges(
     return total + tl.sum(rows, 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d", "graphs"])
 def _rows(
     h, out, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, d, graphs,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,

@@ -12,7 +12,7 @@ from torch import Tensor
 from diffpool.layout import Layout
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["d"])
 def _sums(h, out, starts, sizes, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     graph = tl.program_id(0).to(tl.int64)
     start, n = tl.load(starts + graph), tl.load(sizes + graph)

@@ -257,9 +257,10 @@ def _counts(clusters: Clusters, sizes: Tensor) -> Tensor:
 
 
 class CapturedSteps:
-    """The steps of a cohort's training, captured; `work` is a step on what `Drawing.draw` gives.
+    """Steps of a cohort, captured; `work` is a step on what `Drawing.draw` gives.
 
-    Overflow is impossible: a step is replayed only with a capacity that holds it.
+    The first step of a capacity is not captured, in case no other comes. Overflow is impossible: a step is replayed
+    only with a capacity that holds it.
     """
 
     def __init__(self, batches: CohortBatches, work: Callable[..., None], models: int, graphs: int):
@@ -267,21 +268,24 @@ class CapturedSteps:
         self.none = len(batches.sizes)  # the number of no graph
         device = batches.x.device
         self.numbers = torch.full((models, graphs), self.none, device=device)
-        self.programs: dict[Capacity, torch.cuda.CUDAGraph] = {}
+        self.programs: dict[Capacity, torch.cuda.CUDAGraph | None] = {}  # None: seen once
         self.pool = torch.cuda.graph_pool_handle()
 
     def step(self, numbers: Tensor, capacity: Capacity) -> None:
         """One step on the graphs with these numbers [M, B], on the device."""
         self.numbers.copy_(numbers)
-        if capacity in self.programs:
-            self.programs[capacity].replay()
+        if capacity not in self.programs:
+            self.programs[capacity] = None
+            self._run(capacity)  # compiles what must be compiled
             return
-        self._run(capacity)  # compiles what must be compiled
-        torch.cuda.synchronize()
-        program = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(program, pool=self.pool):
-            self._run(capacity)
-        self.programs[capacity] = program
+        program = self.programs[capacity]
+        if program is None:
+            torch.cuda.synchronize()
+            program = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(program, pool=self.pool):
+                self._run(capacity)
+            self.programs[capacity] = program
+        program.replay()
 
     def _run(self, capacity: Capacity) -> None:
         self.work(*self.drawing.draw(self.numbers, capacity))

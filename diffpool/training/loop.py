@@ -21,7 +21,7 @@ from diffpool.nn import GraphClassifier, Standardise, check_models, take
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.config import Training
 from diffpool.training.running import RunningModels
-from diffpool.training.scores import Scores, evaluate_cohort
+from diffpool.training.scores import Scores
 
 State = dict[str, Tensor]
 NO_GRAPHS = np.empty(0, np.int64)
@@ -107,10 +107,8 @@ class Cohort:
         self.epoch += 1
         members = self.running.members
         means = self.running.train([self._order(m) if active[m] else NO_GRAPHS for m in members])
-        scores = evaluate_cohort(
-            self.running.model,
-            self.batches,
-            [self.folds[m].validation if active[m] else NO_GRAPHS for m in members],
+        scores = self.running.evaluate(
+            [self.folds[m].validation if active[m] else NO_GRAPHS for m in members]
         )
         seconds = time.perf_counter() - start
         rows: list[Epoch | None] = [None] * len(self)

@@ -18,7 +18,7 @@ from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.config import Training
 from diffpool.training.losses import loss_weights, total_loss
 from diffpool.training.optimiser import Optimiser
-from diffpool.training.scores import score_sums
+from diffpool.training.scores import Evaluation, score_sums
 
 
 class RunningModels:
@@ -44,6 +44,7 @@ class RunningModels:
             self.dropout = Dropout(rates, seeds, self.optimiser.steps)
         # losses and right answers of each model in this epoch: on the device, read once an epoch
         self.sums = dataset.x.new_zeros(len(configs), 3, dtype=torch.float64)
+        self.evaluate = Evaluation(model, batches, len(configs))
         self.captured: CapturedSteps | None = None
         if native.suits_triton(dataset.x) and not dataset.graphs.channels:
             most = max(min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True))

@@ -9,8 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool import native
 from diffpool.data import GraphDataset
+from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier
+from diffpool.training.captured import CapturedSteps
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.losses import task_loss
 
@@ -30,7 +34,6 @@ def evaluate(
     return evaluate_cohort(model, CohortBatches(dataset, model.clusters), [graphs], batch_size)[0]
 
 
-@torch.no_grad()
 def evaluate_cohort(
     model: GraphClassifier,
     batches: CohortBatches,
@@ -38,16 +41,43 @@ def evaluate_cohort(
     batch_size: int = 100,
 ) -> list[Scores]:
     """The scores of each of M models on its own graphs."""
-    model.eval()
-    sums = batches.x.new_zeros(len(graphs), 2, dtype=torch.float64)
-    for batch in batches.batches(graphs, [batch_size] * len(graphs)):
-        sums += score_sums(model(batch.graphs, batch.x, batch.plan).logits, batch.y, batch.real)
-    regression = batches.y.is_floating_point()
-    scores = []
-    for own, (loss, right) in zip(graphs, sums.tolist(), strict=True):
-        count = max(len(own), 1)
-        scores.append(Scores(loss / count, None if regression else right / count))
-    return scores
+    return Evaluation(model, batches, len(graphs), batch_size)(graphs)
+
+
+class Evaluation:
+    """Scores of M models side by side, as often as they are asked for: on a GPU by captured steps."""
+
+    def __init__(
+        self, model: GraphClassifier, batches: CohortBatches, models: int, batch_size: int = 100
+    ):
+        self.model, self.batches, self.batch_size = model, batches, batch_size
+        self.sums = batches.x.new_zeros(models, 2, dtype=torch.float64)
+        self.captured: CapturedSteps | None = None
+        if native.suits_triton(batches.x) and batches.x.is_cuda and not batches.graphs.channels:
+            self.captured = CapturedSteps(batches, self._add, models, batch_size)
+
+    @torch.no_grad()
+    def __call__(self, graphs: Sequence[np.ndarray]) -> list[Scores]:
+        """The scores of each model on its own graphs."""
+        self.model.eval()
+        self.sums.zero_()
+        sizes = [self.batch_size] * len(graphs)
+        if self.captured is not None:
+            self.captured.epoch(graphs, sizes)
+        else:
+            for batch in self.batches.batches(graphs, sizes):
+                self._add(*batch.parts)
+        regression = self.batches.y.is_floating_point()
+        scores = []
+        for own, (loss, right) in zip(graphs, self.sums.tolist(), strict=True):
+            count = max(len(own), 1)
+            scores.append(Scores(loss / count, None if regression else right / count))
+        return scores
+
+    def _add(
+        self, graphs: SparseGraphs, plan: tuple[Layout, ...], x: Tensor, y: Tensor, real: Tensor
+    ) -> None:
+        self.sums += score_sums(self.model(graphs, x, plan).logits, y, real)
 
 
 def score_sums(outputs: Tensor, y: Tensor, real: Tensor) -> Tensor:
