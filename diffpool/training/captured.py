@@ -8,6 +8,7 @@ step needs is known before it: a step that needs more than has been captured is 
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -280,12 +281,20 @@ class CapturedSteps:
             return
         program = self.programs[capacity]
         if program is None:
+            program = self.programs[capacity] = self._capture(capacity)
+        program.replay()
+
+    def _capture(self, capacity: Capacity) -> torch.cuda.CUDAGraph:
+        program = torch.cuda.CUDAGraph()
+        gc.collect()
+        gc.disable()  # a program that is thrown away during a capture spoils it
+        try:
             torch.cuda.synchronize()
-            program = torch.cuda.CUDAGraph()
             with torch.cuda.graph(program, pool=self.pool):
                 self._run(capacity)
-            self.programs[capacity] = program
-        program.replay()
+        finally:
+            gc.enable()
+        return program
 
     def _run(self, capacity: Capacity) -> None:
         self.work(*self.drawing.draw(self.numbers, capacity))
