@@ -56,6 +56,11 @@ class Setting:
         return dataset.num_features, HIDDEN, dataset.num_classes, self.clusters
 
 
+def rehearsals_on(device: str) -> int:
+    """How often ours rehearses: on a GPU a program is captured at the second step of its size."""
+    return 2 if device == "cuda" else 0
+
+
 class Ours:
     """M of our models side by side, with ceil(25 %) of each graph's own nodes as its clusters."""
 

@@ -83,10 +83,17 @@ def peak(work: Callable[[], object], device: str) -> float | None:
 
 
 class Entrant:
-    """A competitor: `make` builds it and gives the work that is timed. What goes wrong is kept as words."""
+    """A competitor: `make` builds it and gives the work that is timed. What goes wrong is kept as words.
 
-    def __init__(self, make: Callable[[], Work], most_steps: int, models: int = 1):
+    One that captures a program at the second step of a size rehearses its turns, so that the steps of a long run are
+    timed; the seconds of that count as warm-up.
+    """
+
+    def __init__(
+        self, make: Callable[[], Work], most_steps: int, models: int = 1, rehearsals: int = 0
+    ):
         self.make, self.models, self.steps = make, models, most_steps
+        self.rehearsals = rehearsals
         self.work: Work | None = None
         self.failed: str | None = None
         self.mib: float | None = None
@@ -100,6 +107,8 @@ class Entrant:
         def first() -> None:
             self.work = work = self.make()
             self.mib = peak(lambda: work(own), device)
+            for _ in range(self.rehearsals):
+                work(own)
             few = own[:LEAST]
             pace = timed(lambda: work(few), device) / len(few)
             self.steps = min(max(int(turn_seconds / pace), LEAST), len(own))
@@ -107,6 +116,19 @@ class Entrant:
         start = time.perf_counter()
         self._attempt(first, limit)
         self.warm_up_seconds = time.perf_counter() - start
+
+    def rehearse(self, draws: Sequence[np.ndarray], device: str) -> None:
+        """Do the work of all turns, untimed, as often as it rehearses."""
+        work = self.work
+        if work is None or self.rehearsals == 0:
+            return
+
+        def all_turns() -> None:
+            for _ in range(self.rehearsals):
+                for chosen in draws:
+                    work(chosen[: self.steps, : self.models])
+
+        self.warm_up_seconds += timed(lambda: self._attempt(all_turns, WARM_UP_LIMIT), device)
 
     def turn(self, chosen: np.ndarray, device: str) -> None:
         """The first steps of this work, timed."""
@@ -150,6 +172,7 @@ def contest(
     for name, entrant in entrants.items():
         limit = limits.get(name, WARM_UP_LIMIT)
         entrant.warm_up(draws[0], device, limit, seconds / max(len(draws) - 1, 1))
+        entrant.rehearse(draws[1:], device)
     for chosen in draws[1:]:
         for entrant in entrants.values():
             entrant.turn(chosen, device)

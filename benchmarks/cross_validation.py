@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.competitors import PEERS, Ours, Setting
+from benchmarks.competitors import PEERS, Ours, Setting, rehearsals_on
 from benchmarks.contest import Entrant, Work, contest, draw, quotient, tidy
 from benchmarks.cpu_step import BATCH
 from benchmarks.record import begin, finish, parser, words_of
@@ -48,9 +48,10 @@ def training(
     torch.manual_seed(0)
     shape = (steps, models, BATCH)
     draws = draw(np.random.default_rng(0), len(setting.dataset), shape, 1 + TURNS)
+    rehearsals = rehearsals_on(setting.device)
     entrants = {
-        "cohort": Entrant(lambda: Ours(setting, models).steps, steps, models),
-        "single": Entrant(lambda: Ours(setting).steps, steps),
+        "cohort": Entrant(lambda: Ours(setting, models).steps, steps, models, rehearsals),
+        "single": Entrant(lambda: Ours(setting).steps, steps, 1, rehearsals),
     }
     for name in peers:
         most = steps if name == "pyg-loader" else min(steps, PEER_STEPS)  # its workers run ahead
@@ -83,7 +84,9 @@ def inference(setting: Setting, seconds: float = 1.0) -> dict[str, Any]:
         size = min(size, len(setting.dataset))
         draws = draw(rng, len(setting.dataset), (batches, 1, size), 1 + TURNS)
         entrants = {
-            "ours": Entrant(lambda: Ours(setting).evaluate, batches),
+            "ours": Entrant(
+                lambda: Ours(setting).evaluate, batches, 1, rehearsals_on(setting.device)
+            ),
             "pyg": Entrant(lambda: PEERS["pyg"](setting).evaluate, batches),
         }
         results = contest(entrants, draws, setting.device, seconds)

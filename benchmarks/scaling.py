@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.competitors import PEERS, Ours, Setting
+from benchmarks.competitors import PEERS, Ours, Setting, rehearsals_on
 from benchmarks.contest import Entrant, contest, draw, quotient, tidy
 from benchmarks.cpu_step import BATCH
 from benchmarks.record import begin, finish, parser, words_of
@@ -48,7 +48,7 @@ def size_row(num_nodes: int, device: str, steps: int, seconds: float) -> dict[st
     torch.manual_seed(0)
     setting = Setting(random_graphs(num_nodes), device)
     entrants = {
-        "ours": Entrant(lambda: Ours(setting).steps, steps),
+        "ours": Entrant(lambda: Ours(setting).steps, steps, 1, rehearsals_on(device)),
         "pyg": Entrant(lambda: PEERS["pyg"](setting).steps, min(steps, PEER_STEPS)),
     }
     draws = draw(np.random.default_rng(0), BATCH, (steps, 1, BATCH), 1 + TURNS)
@@ -64,7 +64,7 @@ def model_row(
     """Milliseconds of a step of so many models, graphs a second of all of them, MiB."""
     torch.manual_seed(0)
     setting = Setting(dataset, device)
-    entrant = Entrant(lambda: Ours(setting, models).steps, steps, models)
+    entrant = Entrant(lambda: Ours(setting, models).steps, steps, models, rehearsals_on(device))
     shape = (steps, models, BATCH)
     draws = draw(np.random.default_rng(0), len(dataset), shape, 1 + TURNS)
     return {"models": models, **contest({"ours": entrant}, draws, device, seconds)["ours"]}

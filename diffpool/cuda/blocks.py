@@ -30,6 +30,56 @@ def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
     return graph, rows, rows < end, first < end
 
 
+@triton.jit
+def limit_of(graph, counts, width, LOCAL: tl.constexpr):
+    """How many of `width` columns the rows of a graph have: as many as `counts` says where they are local."""
+    k = tl.load(counts + graph)
+    if LOCAL:
+        return tl.minimum(k, width)
+    else:
+        return width + 0 * k
+
+
+@triton.jit
+def add_product(
+    total, a, b, rows, here, columns, wanted, many, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
+):  # fmt: skip
+    """Add A B to `total`: some rows of a × some columns of b, over the first `many` columns of a and rows of b."""
+    for step in range(0, many, DEPTH):
+        inner = step + tl.arange(0, DEPTH)
+        there = inner < many
+        left = tl.load(
+            a + rows[:, None] * lda + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
+        )
+        right = tl.load(
+            b + inner[:, None] * ldb + columns[None, :],
+            mask=there[:, None] & wanted[None, :],
+            other=0.0,
+        )
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def add_transposed(
+    total, a, b, rows, here, columns, wanted, many, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
+):  # fmt: skip
+    """Add A Bᵀ to `total`: some rows of a × some rows of b, over the first `many` columns of both."""
+    for step in range(0, many, DEPTH):
+        inner = step + tl.arange(0, DEPTH)
+        there = inner < many
+        left = tl.load(
+            a + rows[:, None] * lda + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
+        )
+        right = tl.load(
+            b + columns[None, :] * ldb + inner[:, None],
+            mask=there[:, None] & wanted[None, :],
+            other=0.0,
+        )
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    return total
+
+
 @triton.jit(do_not_specialize=["width", "depth"])
 def _nn(
     a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
@@ -45,21 +95,11 @@ def _nn(
         limit = tl.minimum(k, width)
     if live & (tl.program_id(1) * COLUMNS < limit):
         wanted = columns < limit
-        start = tl.load(column_start + graph)
+        block = b + tl.load(column_start + graph) * ldb
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        for step in range(0, k, DEPTH):
-            inner = step + tl.arange(0, DEPTH)
-            left = tl.load(
-                a + rows[:, None] * lda + inner[None, :],
-                mask=here[:, None] & (inner < k)[None, :],
-                other=0.0,
-            )
-            right = tl.load(
-                b + (start + inner)[:, None] * ldb + columns[None, :],
-                mask=(inner < k)[:, None] & wanted[None, :],
-                other=0.0,
-            )
-            total = tl.dot(left, right, total, input_precision=PRECISION)
+        total = add_product(
+            total, a, block, rows, here, columns, wanted, k, lda, ldb, PRECISION, DEPTH
+        )
         if SCALED:
             total = total * tl.load(scale + rows, mask=here, other=0.0)[:, None]
         to = out + rows[:, None] * ldo + columns[None, :]
@@ -130,19 +170,9 @@ def _nt(
         if SQUARE:
             end = tl.minimum(k, depth)
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        for step in range(0, end, DEPTH):
-            inner = step + tl.arange(0, DEPTH)
-            left = tl.load(
-                a + rows[:, None] * lda + inner[None, :],
-                mask=here[:, None] & (inner < end)[None, :],
-                other=0.0,
-            )
-            right = tl.load(
-                b + (start + clusters)[None, :] * ldb + inner[:, None],
-                mask=(inner < end)[:, None] & wanted[None, :],
-                other=0.0,
-            )
-            total = tl.dot(left, right, total, input_precision=PRECISION)
+        total = add_transposed(
+            total, a, b + start * ldb, rows, here, clusters, wanted, end, lda, ldb, PRECISION, DEPTH
+        )
         to = out + rows[:, None] * ldo + clusters[None, :]
         inside = here[:, None] & wanted[None, :]
         if ADD:
@@ -192,6 +222,12 @@ def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]
     tiles = columns.tiles if form == "tn" else rows.tiles
     of_rows = (rows.device_starts, rows.device_sizes)
     return tiles, *of_rows, columns.device_starts, columns.device_sizes
+
+
+def places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
+    """What a kernel must know of the rows of the graphs, and how many local columns each graph has, if any."""
+    counts = rows.device_sizes if clusters is None else clusters.device_sizes
+    return rows.tiles, rows.device_starts, rows.device_sizes, counts
 
 
 def by_rows(t: Tensor) -> Tensor:

@@ -14,41 +14,20 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from diffpool.cuda.blocks import DEPTH, by_rows, column_block, precision, tile_place
+from diffpool.cuda.blocks import (
+    DEPTH,
+    add_product,
+    add_transposed,
+    by_rows,
+    column_block,
+    limit_of,
+    places,
+    precision,
+    tile_place,
+)
 from diffpool.layout import Layout, row_limits
 
 PROGRAMS = 528  # that keep a large GPU busy: sums over rows are divided among so many
-
-
-@triton.jit
-def _limit(graph, counts, width, LOCAL: tl.constexpr):
-    """How many columns the rows of a graph have."""
-    k = tl.load(counts + graph)
-    if LOCAL:
-        return tl.minimum(k, width)
-    else:
-        return width + 0 * k
-
-
-@triton.jit
-def _add_product(
-    total, x, weight, rows, here, columns, wanted, many, ldx, ldw,
-    PRECISION: tl.constexpr, DEPTH: tl.constexpr,
-):  # fmt: skip
-    """Add X W to `total`, over the first `many` columns of x."""
-    for step in range(0, many, DEPTH):
-        inner = step + tl.arange(0, DEPTH)
-        there = inner < many
-        left = tl.load(
-            x + rows[:, None] * ldx + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
-        )
-        right = tl.load(
-            weight + inner[:, None] * ldw + columns[None, :],
-            mask=there[:, None] & wanted[None, :],
-            other=0.0,
-        )
-        total = tl.dot(left, right, total, input_precision=PRECISION)
-    return total
 
 
 @triton.jit(
@@ -62,19 +41,19 @@ def _forward(
 ):  # fmt: skip
     """[X, Y] W + b: rows of a graph × outputs."""
     graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    many = _limit(graph, counts, outputs, LOCAL_OUT)
+    many = limit_of(graph, counts, outputs, LOCAL_OUT)
     if live & (tl.program_id(1) * COLUMNS < many):
         model = graph // of_model
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = columns < many
         own = weight + model * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        total = _add_product(
+        total = add_product(
             total, x, own, rows, here, columns, wanted, inputs, ldx, ldw, PRECISION, DEPTH
         )  # fmt: skip
         if LOCAL_IN:
-            k = _limit(graph, counts, more, True)
-            total = _add_product(
+            k = limit_of(graph, counts, more, True)
+            total = add_product(
                 total, y, own + inputs * ldw, rows, here, columns, wanted, k, ldy, ldw, PRECISION, DEPTH
             )  # fmt: skip
         if BIAS:
@@ -95,27 +74,16 @@ def _backward_input(
 ):  # fmt: skip
     """G Wᵀ: rows of a graph × inputs, all local or none."""
     graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    many_in = _limit(graph, counts, inputs, LOCAL_IN)
-    many_out = _limit(graph, counts, outputs, LOCAL_OUT)
+    many_in = limit_of(graph, counts, inputs, LOCAL_IN)
+    many_out = limit_of(graph, counts, outputs, LOCAL_OUT)
     if live & (tl.program_id(1) * COLUMNS < many_in):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = columns < many_in
         own = weight + (graph // of_model) * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        for step in range(0, many_out, DEPTH):
-            inner = step + tl.arange(0, DEPTH)
-            there = inner < many_out
-            left = tl.load(
-                grad + rows[:, None] * ldg + inner[None, :],
-                mask=here[:, None] & there[None, :],
-                other=0.0,
-            )
-            right = tl.load(
-                own + columns[None, :] * ldw + inner[:, None],
-                mask=there[:, None] & wanted[None, :],
-                other=0.0,
-            )
-            total = tl.dot(left, right, total, input_precision=PRECISION)
+        total = add_transposed(
+            total, grad, own, rows, here, columns, wanted, many_out, ldg, ldw, PRECISION, DEPTH
+        )
         tl.store(
             out + rows[:, None] * ldo + columns[None, :],
             total,
@@ -223,7 +191,7 @@ class LocalLinear(torch.autograd.Function):
             else (y, y.stride(0), min(y.shape[1], weight.shape[1] - x.shape[1]))
         )
         _forward[(len(rows.tiles), triton.cdiv(outputs, wide))](
-            x, more[0], weight, bias, out, *_places(rows, clusters), len(rows) // rows.models,
+            x, more[0], weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
             x.stride(0), more[1], weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
             x.shape[1], more[2], outputs, LOCAL_IN=y is not None, LOCAL_OUT=clusters is not None, BIAS=True,
             PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
@@ -237,7 +205,7 @@ class LocalLinear(torch.autograd.Function):
         rows, clusters, clean = ctx.where
         grad = by_rows(grad)
         outputs = min(grad.shape[1], weight.shape[2])
-        of_model, places = len(rows) // rows.models, _places(rows, clusters)
+        of_model, where = len(rows) // rows.models, places(rows, clusters)
         # Sums over rows in parts, and behind the rows of each weight matrix one for the bias. Zero where the batch has
         # no such inputs or outputs.
         inputs = x.shape[1] + (0 if y is None else min(y.shape[1], weight.shape[1] - x.shape[1]))
@@ -264,7 +232,7 @@ class LocalLinear(torch.autograd.Function):
                 of_own = (torch.zeros_like if clean else torch.empty_like)(own)
                 wide = column_block(many)
                 _backward_input[(len(rows.tiles), triton.cdiv(many, wide))](
-                    grad, weight[:, start:], of_own, *places, of_model,
+                    grad, weight[:, start:], of_own, *where, of_model,
                     grad.stride(0), weight.stride(1), of_own.stride(0), weight.stride(0), many, outputs,
                     ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide, **kinds,
                 )  # fmt: skip
@@ -273,15 +241,10 @@ class LocalLinear(torch.autograd.Function):
             to = of_weight[:, :, start:]
             grid = (triton.cdiv(many, deep), triton.cdiv(outputs, wide), rows.models * parts)
             _backward_weight[grid](
-                own, grad, to, limits, *places[1:], of_model, rows.total // rows.models, own.stride(0), grad.stride(0),
+                own, grad, to, limits, *where[1:], of_model, rows.total // rows.models, own.stride(0), grad.stride(0),
                 to.stride(2), to.stride(1), many, outputs, parts, to.stride(0), BIAS=start == 0, DEPTH=DEPTH,
                 INPUTS=deep, COLUMNS=wide, GRAPHS=64, **kinds,
             )  # fmt: skip
             start += many
         whole = of_weight.sum(0) if parts > 1 else of_weight[0]
         return *grads, whole[:, :-1], whole[:, -1], None, None, None
-
-
-def _places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
-    counts = rows.device_sizes if clusters is None else clusters.device_sizes
-    return rows.tiles, rows.device_starts, rows.device_sizes, counts

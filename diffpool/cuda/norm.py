@@ -15,21 +15,11 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from diffpool.cuda.blocks import by_rows, tile_place
+from diffpool.cuda.blocks import by_rows, limit_of, places, tile_place
 from diffpool.layout import Layout
 
 WIDE = 64  # columns of a block
 GATHERED = 32  # tiles whose sums are read at once
-
-
-@triton.jit
-def _limit(graph, counts, d, LOCAL: tl.constexpr):
-    """How many columns the rows of a graph have."""
-    k = tl.load(counts + graph)
-    if LOCAL:
-        return tl.minimum(k, d)
-    else:
-        return d + 0 * k
 
 
 @triton.jit(do_not_specialize=["d"])
@@ -41,7 +31,7 @@ def _forward_sums(
     """Lengths of the rows, and over the rows of the tile the sums and sums of squares."""
     graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
     if live:
-        limit = _limit(graph, counts, d, LOCAL)
+        limit = limit_of(graph, counts, d, LOCAL)
         size = tl.full((ROWS,), 1.0, dtype=tl.float32)
         if L2:
             square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
@@ -144,7 +134,7 @@ def _apply(
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    limit = _limit(graph, counts, d, LOCAL)
+    limit = limit_of(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -170,7 +160,7 @@ def _backward_sums(
 ):  # fmt: skip
     """Over the rows of the tile the sums of the gradient, and of its product with the normalised value."""
     graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    limit = _limit(graph, counts, d, LOCAL)
+    limit = limit_of(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -237,7 +227,7 @@ def _backward_apply(
     graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
     if live:
         model = graph // of_model
-        limit = _limit(graph, counts, d, LOCAL)
+        limit = limit_of(graph, counts, d, LOCAL)
         size = tl.full((ROWS,), 1.0, dtype=tl.float32)
         along = tl.zeros((ROWS,), dtype=tl.float32)
         if L2:
@@ -299,7 +289,7 @@ class NormSteps(torch.autograd.Function):
         models, d = len(scale), min(h.shape[1], scale.shape[1])
         columns = WIDE if clusters is not None else min(triton.next_power_of_2(d), WIDE)
         blocks = triton.cdiv(d, columns)
-        places = _places(rows, clusters)
+        where = places(rows, clusters)
         out = (h.new_zeros if clean else h.new_empty)(h.shape)
         length, statistics = h.new_empty(len(h)), h.new_empty(models, 3, d)
         partial = h.new_empty(len(rows.tiles), 2, d, dtype=torch.float64)
@@ -307,16 +297,16 @@ class NormSteps(torch.autograd.Function):
         each = (len(rows.tiles),)
         if l2 or training:
             _forward_sums[each](
-                h, length, partial, *places, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, COLUMNS=columns, **local
+                h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, COLUMNS=columns, **local
             )  # fmt: skip
         narrow = min(columns, 64)
         _statistics[(models, triton.cdiv(d, narrow))](
-            partial, statistics, *_with_starts(places, rows), running_mean, running_var, running_mean.stride(0),
+            partial, statistics, *_with_starts(where, rows), running_mean, running_var, running_mean.stride(0),
             momentum, eps, d, TRAINING=training, GATHERED=GATHERED, COLUMNS=narrow, **local,
         )  # fmt: skip
         of_model = len(rows) // models
         _apply[(*each, blocks)](
-            h, out, length, statistics, *places, scale, shift, scale.stride(0), of_model, h.stride(0), out.stride(0), d,
+            h, out, length, statistics, *where, scale, shift, scale.stride(0), of_model, h.stride(0), out.stride(0), d,
             L2=l2, RELU=relu, COLUMNS=columns, **local,
         )  # fmt: skip
         ctx.save_for_backward(h, length, statistics, scale)
@@ -331,7 +321,7 @@ class NormSteps(torch.autograd.Function):
         grad = by_rows(grad)
         models, full = scale.shape
         d = min(h.shape[1], full)
-        places = _places(rows, clusters)
+        where = places(rows, clusters)
         local = {"LOCAL": clusters is not None, "ROWS": rows.tile}
         kinds = {"L2": l2, "RELU": relu, "COLUMNS": columns, **local}
         of_model, each = len(rows) // models, (len(rows.tiles),)
@@ -342,7 +332,7 @@ class NormSteps(torch.autograd.Function):
             length,
             statistics,
             partial,
-            *places,
+            *where,
             of_model,
             grad.stride(0),
             h.stride(0),
@@ -353,21 +343,16 @@ class NormSteps(torch.autograd.Function):
         of_scale, of_shift = make((models, full)), make((models, full))
         narrow = min(columns, 64)
         _backward_gather[(models, triton.cdiv(d, narrow))](
-            partial, of_shift, of_scale, *_with_starts(places, rows), full, d,
+            partial, of_shift, of_scale, *_with_starts(where, rows), full, d,
             GATHERED=GATHERED, COLUMNS=narrow, **local,
         )  # fmt: skip
         grad_h = (h.new_zeros if clean else h.new_empty)(h.shape)
         _backward_apply[each](
-            grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *places, scale.stride(0), full, of_model,
+            grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *where, scale.stride(0), full, of_model,
             grad.stride(0), h.stride(0), grad_h.stride(0), d, **kinds,
         )  # fmt: skip
         return grad_h, of_scale, of_shift, *(None for _ in range(10))
 
 
-def _places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
-    counts = rows.device_sizes if clusters is None else clusters.device_sizes
-    return rows.tiles, rows.device_starts, rows.device_sizes, counts
-
-
-def _with_starts(places: tuple[Tensor, ...], rows: Layout) -> tuple[Tensor, ...]:
-    return places[0], rows.tile_starts, *places[1:]
+def _with_starts(where: tuple[Tensor, ...], rows: Layout) -> tuple[Tensor, ...]:
+    return where[0], rows.tile_starts, *where[1:]

@@ -17,9 +17,12 @@ from torch.autograd.function import once_differentiable
 
 from diffpool.cuda.blocks import (
     DEPTH,
+    add_product,
+    add_transposed,
     block_places,
     by_rows,
     column_block,
+    places,
     precision,
     product,
     tile_place,
@@ -207,26 +210,6 @@ def _pooled_gradient(
         tl.store(out + rows[:, None] * ldo + column[None, :], g, mask=mask)
 
 
-@triton.jit
-def _add_product(
-    total, a, b, rows, here, columns, wanted, start, k, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
-):  # fmt: skip
-    """Add A_g B_g to `total`, over the clusters of a graph."""
-    for step in range(0, k, DEPTH):
-        inner = step + tl.arange(0, DEPTH)
-        there = inner < k
-        left = tl.load(
-            a + rows[:, None] * lda + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
-        )
-        right = tl.load(
-            b + (start + inner)[:, None] * ldb + columns[None, :],
-            mask=there[:, None] & wanted[None, :],
-            other=0.0,
-        )
-        total = tl.dot(left, right, total, input_precision=PRECISION)
-    return total
-
-
 @triton.jit(do_not_specialize=["depth"])
 def _assignment_gradient(
     z, of_x, p, of_adj, s, gram, of_link, out, tiles, row_start, row_size, column_start, column_size,
@@ -240,27 +223,27 @@ def _assignment_gradient(
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = columns < k
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        total = _add_product(
-            total, s, gram, rows, here, columns, wanted, start, k, ldp, ld, PRECISION, DEPTH
-        )  # fmt: skip
+        total = add_product(
+            total, s, gram + start * ld, rows, here, columns, wanted, k, ldp, ld, PRECISION, DEPTH
+        )
         total = total * (2 * tl.load(of_link + graph))
-        total = _add_product(
-            total, p, of_adj, rows, here, columns, wanted, start, k, ldp, ld, PRECISION, DEPTH
-        )  # fmt: skip
-        for step in range(0, depth, DEPTH):
-            inner = step + tl.arange(0, DEPTH)
-            there = inner < depth
-            left = tl.load(
-                z + rows[:, None] * ldz + inner[None, :],
-                mask=here[:, None] & there[None, :],
-                other=0.0,
-            )
-            right = tl.load(
-                of_x + (start + columns)[None, :] * ldx + inner[:, None],
-                mask=there[:, None] & wanted[None, :],
-                other=0.0,
-            )
-            total = tl.dot(left, right, total, input_precision=PRECISION)
+        total = add_product(
+            total, p, of_adj + start * ld, rows, here, columns, wanted, k, ldp, ld, PRECISION, DEPTH
+        )
+        total = add_transposed(
+            total,
+            z,
+            of_x + start * ldx,
+            rows,
+            here,
+            columns,
+            wanted,
+            depth,
+            ldz,
+            ldx,
+            PRECISION,
+            DEPTH,
+        )
         tl.store(
             out + rows[:, None] * ldo + columns[None, :],
             total,
@@ -290,12 +273,12 @@ class Pool(torch.autograd.Function):
         make = logits.new_zeros if rows.clean or adj is not None else logits.new_empty
         s = make((len(logits), clusters.largest))
         entropies = logits.new_empty(len(logits))
-        tiles = (rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes)
+        fine = places(rows, clusters)
         _softmax[(len(rows.tiles),)](
             logits,
             s,
             entropies,
-            *tiles,
+            *fine,
             logits.stride(0),
             s.stride(0),
             ROWS=rows.tile,
@@ -344,10 +327,10 @@ class Pool(torch.autograd.Function):
             of_link, whole, *coarse, given.stride(0), whole.stride(0), ADJ=of_adj is not None, SYMMETRIC=symmetric,
             ROWS=clusters.tile, COLUMNS=wide,
         )  # fmt: skip
-        places = block_places("nn", rows, clusters)
         grad_s = torch.empty_like(s)
         _assignment_gradient[(len(rows.tiles), triton.cdiv(width, wide))](
-            z, of_x, p, whole, s, gram, of_link, grad_s, *places, z.stride(0), of_x.stride(0), s.stride(0), width,
+            z, of_x, p, whole, s, gram, of_link, grad_s, *block_places("nn", rows, clusters),
+            z.stride(0), of_x.stride(0), s.stride(0), width,
             grad_s.stride(0), z.shape[1], PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip
         grad_adj = None
