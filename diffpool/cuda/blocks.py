@@ -1,8 +1,9 @@
 """The products of ragged blocks on a GPU, as Triton kernels: every graph's block in one launch, nothing padded.
 
-A program computes a tile of the result that lies in one graph; `Layout.tiles` lists them. Columns that a graph
-does not have are neither computed nor read, so that a batch of small graphs with one large among them costs what its
-blocks cost. The slow twin is the loop over graphs in `segment`. Under `TRITON_INTERPRET=1` the kernels run on the CPU,
+A program computes a tile of the result that lies in one graph; `Layout.tiles` lists them. Columns that a graph does not
+have are neither computed nor read, so that a batch of small graphs with a large one among them costs what its blocks
+cost. They are read up to the next multiple of four only, four at once: every kernel that writes a local matrix writes
+zeros there. The slow twin is the loop over graphs in `segment`. Under `TRITON_INTERPRET=1` the kernels run on the CPU,
 which is how they are tested without a GPU.
 """
 
@@ -31,6 +32,12 @@ def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
 
 
 @triton.jit
+def reach(k, ld):
+    """How many columns of a local matrix are read and written: k, and zeros up to the next multiple of four."""
+    return tl.minimum((k + 3) // 4 * 4, ld)
+
+
+@triton.jit
 def limit_of(graph, counts, width, LOCAL: tl.constexpr):
     """How many of `width` columns the rows of a graph have: as many as `counts` says where they are local."""
     k = tl.load(counts + graph)
@@ -41,15 +48,42 @@ def limit_of(graph, counts, width, LOCAL: tl.constexpr):
 
 
 @triton.jit
+def load_rows(matrix, rows, here, column, limit, ld, LOCAL: tl.constexpr):
+    """Entries of some rows and columns, zero from `limit` on."""
+    place = matrix + rows[:, None] * ld + column[None, :]
+    if LOCAL:
+        x = tl.load(place, mask=here[:, None] & (column < reach(limit, ld))[None, :], other=0.0)
+        return tl.where((column < limit)[None, :], x, 0.0)
+    else:
+        return tl.load(place, mask=here[:, None] & (column < limit)[None, :], other=0.0)
+
+
+@triton.jit
+def store_rows(matrix, x, rows, here, column, limit, ld, LOCAL: tl.constexpr):
+    """Write entries of some rows and columns; local ones with zeros behind them."""
+    place = matrix + rows[:, None] * ld + column[None, :]
+    if LOCAL:
+        x = tl.where((column < limit)[None, :], x, 0.0)
+        tl.store(place, x, mask=here[:, None] & (column < reach(limit, ld))[None, :])
+    else:
+        tl.store(place, x, mask=here[:, None] & (column < limit)[None, :])
+
+
+@triton.jit
 def add_product(
-    total, a, b, rows, here, columns, wanted, many, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
+    total, a, b, rows, here, columns, wanted, many, readable, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
 ):  # fmt: skip
-    """Add A B to `total`: some rows of a × some columns of b, over the first `many` columns of a and rows of b."""
+    """Add A B to `total`: some rows of a × some columns of b, over the first `many` columns of a and rows of b.
+
+    Of a the first `readable` columns are read, `many` or more: there the product is with zero.
+    """
     for step in range(0, many, DEPTH):
         inner = step + tl.arange(0, DEPTH)
         there = inner < many
         left = tl.load(
-            a + rows[:, None] * lda + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
+            a + rows[:, None] * lda + inner[None, :],
+            mask=here[:, None] & (inner < readable)[None, :],
+            other=0.0,
         )
         right = tl.load(
             b + inner[:, None] * ldb + columns[None, :],
@@ -62,12 +96,15 @@ def add_product(
 
 @triton.jit
 def add_transposed(
-    total, a, b, rows, here, columns, wanted, many, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
+    total, a, b, rows, here, columns, wanted, many, readable, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
 ):  # fmt: skip
-    """Add A Bᵀ to `total`: some rows of a × some rows of b, over the first `many` columns of both."""
+    """Add A Bᵀ to `total`: some rows of a × some rows of b, over the first `many` columns of both.
+
+    Of both the first `readable` columns are read, `many` or more: one of them is zero there.
+    """
     for step in range(0, many, DEPTH):
         inner = step + tl.arange(0, DEPTH)
-        there = inner < many
+        there = inner < readable
         left = tl.load(
             a + rows[:, None] * lda + inner[None, :], mask=here[:, None] & there[None, :], other=0.0
         )
@@ -80,7 +117,7 @@ def add_transposed(
     return total
 
 
-@triton.jit(do_not_specialize=["width", "depth"])
+@triton.jit
 def _nn(
     a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
@@ -90,16 +127,16 @@ def _nn(
     graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
     k = tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    limit = width
+    limit, readable = width, width
     if SQUARE:
-        limit = tl.minimum(k, width)
+        limit, readable = tl.minimum(k, width), reach(k, ldb)
     if live & (tl.program_id(1) * COLUMNS < limit):
         wanted = columns < limit
         block = b + tl.load(column_start + graph) * ldb
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_product(
-            total, a, block, rows, here, columns, wanted, k, lda, ldb, PRECISION, DEPTH
-        )
+            total, a, block, rows, here, columns, columns < readable, k, reach(k, lda), lda, ldb, PRECISION, DEPTH
+        )  # fmt: skip
         if SCALED:
             total = total * tl.load(scale + rows, mask=here, other=0.0)[:, None]
         to = out + rows[:, None] * ldo + columns[None, :]
@@ -109,7 +146,7 @@ def _nn(
         tl.store(to, total, mask=inside)
 
 
-@triton.jit(do_not_specialize=["width", "depth"])
+@triton.jit
 def _tn(
     a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
@@ -119,12 +156,14 @@ def _tn(
     graph, clusters, here, live = tile_place(tiles, column_start, column_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    limit = width
+    limit, readable = width, width
     if SQUARE:
-        limit = tl.minimum(k, width)
+        limit, readable = tl.minimum(k, width), reach(k, ldb)
+    first = tl.multiple_of(tl.load(tiles + 2 * tl.program_id(0) + 1) - start, 32)
+    place = first + tl.arange(0, ROWS)
     needed = live & (tl.program_id(1) * COLUMNS < limit)
     if SYMMETRIC:
-        needed = needed & (tl.program_id(1) * COLUMNS + COLUMNS > tl.min(clusters, 0) - start)
+        needed = needed & (tl.program_id(1) * COLUMNS + COLUMNS > first)
     if needed:
         wanted = columns < limit
         begin, n = tl.load(row_start + graph), tl.load(row_size + graph)
@@ -132,13 +171,13 @@ def _tn(
         for step in range(0, n, DEPTH):
             inner = step + tl.arange(0, DEPTH)
             left = tl.load(
-                a + (begin + inner)[None, :] * lda + (clusters - start)[:, None],
-                mask=here[:, None] & (inner < n)[None, :],
+                a + (begin + inner)[None, :] * lda + place[:, None],
+                mask=(place < reach(k, lda))[:, None] & (inner < n)[None, :],
                 other=0.0,
             )
             right = tl.load(
                 b + (begin + inner)[:, None] * ldb + columns[None, :],
-                mask=(inner < n)[:, None] & wanted[None, :],
+                mask=(inner < n)[:, None] & (columns < readable)[None, :],
                 other=0.0,
             )
             total = tl.dot(left, right, total, input_precision=PRECISION)
@@ -147,13 +186,13 @@ def _tn(
         if ADD:
             total += tl.load(to, mask=inside, other=0.0)
         if SYMMETRIC:
-            inside = inside & (columns[None, :] >= (clusters - start)[:, None])
-            mirrored = out + (start + columns)[None, :] * ldo + (clusters - start)[:, None]
+            inside = inside & (columns[None, :] >= place[:, None])
+            mirrored = out + (start + columns)[None, :] * ldo + place[:, None]
             tl.store(mirrored, total, mask=inside)
         tl.store(to, total, mask=inside)
 
 
-@triton.jit(do_not_specialize=["width", "depth"])
+@triton.jit
 def _nt(
     a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
@@ -166,13 +205,13 @@ def _nt(
     limit = tl.minimum(k, width)
     if live & (tl.program_id(1) * COLUMNS < limit):
         wanted = clusters < limit
-        end = depth
+        end, readable = depth, depth
         if SQUARE:
-            end = tl.minimum(k, depth)
+            end, readable = tl.minimum(k, depth), reach(k, tl.minimum(lda, ldb))
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
-            total, a, b + start * ldb, rows, here, clusters, wanted, end, lda, ldb, PRECISION, DEPTH
-        )
+            total, a, b + start * ldb, rows, here, clusters, wanted, end, readable, lda, ldb, PRECISION, DEPTH
+        )  # fmt: skip
         to = out + rows[:, None] * ldo + clusters[None, :]
         inside = here[:, None] & wanted[None, :]
         if ADD:
@@ -228,6 +267,11 @@ def places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
     """What a kernel must know of the rows of the graphs, and how many local columns each graph has, if any."""
     counts = rows.device_sizes if clusters is None else clusters.device_sizes
     return rows.tiles, rows.device_starts, rows.device_sizes, counts
+
+
+def local_width(clusters: Layout) -> int:
+    """Columns of a matrix with local columns, so that its rows start where four numbers are read at once."""
+    return -(-clusters.largest // 16) * 16
 
 
 def by_rows(t: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -21,8 +22,10 @@ from diffpool.cuda.blocks import (
     by_rows,
     column_block,
     limit_of,
+    local_width,
     places,
     precision,
+    reach,
     tile_place,
 )
 from diffpool.layout import Layout, row_limits
@@ -30,13 +33,11 @@ from diffpool.layout import Layout, row_limits
 PROGRAMS = 528  # that keep a large GPU busy: sums over rows are divided among so many
 
 
-@triton.jit(
-    do_not_specialize=["of_model", "weight_model", "bias_model", "inputs", "more", "outputs"]
-)
+@triton.jit(do_not_specialize=["of_model", "bias_model", "more"])
 def _forward(
     x, y, weight, bias, out, tiles, starts, sizes, counts, of_model,
     ldx, ldy, ldw, ldo, weight_model, bias_model, inputs, more, outputs,
-    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """[X, Y] W + b: rows of a graph × outputs."""
@@ -46,26 +47,29 @@ def _forward(
         model = graph // of_model
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = columns < many
+        readable, written = columns < outputs, columns < outputs
+        if LOCAL_OUT:
+            readable, written = columns < reach(many, ldw), columns < reach(many, ldo)
         own = weight + model * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_product(
-            total, x, own, rows, here, columns, wanted, inputs, ldx, ldw, PRECISION, DEPTH
+            total, x, own, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
         )  # fmt: skip
         if LOCAL_IN:
             k = limit_of(graph, counts, more, True)
             total = add_product(
-                total, y, own + inputs * ldw, rows, here, columns, wanted, k, ldy, ldw, PRECISION, DEPTH
+                total, y, own + inputs * ldw, rows, here, columns, readable, k, reach(k, ldy), ldy, ldw,
+                PRECISION, DEPTH,
             )  # fmt: skip
-        if BIAS:
-            total += tl.load(bias + model * bias_model + columns, mask=wanted, other=0.0)[None, :]
+        total += tl.load(bias + model * bias_model + columns, mask=wanted, other=0.0)[None, :]
         tl.store(
             out + rows[:, None] * ldo + columns[None, :],
-            total,
-            mask=here[:, None] & wanted[None, :],
+            tl.where(wanted[None, :], total, 0.0),
+            mask=here[:, None] & written[None, :],
         )
 
 
-@triton.jit(do_not_specialize=["of_model", "weight_model", "inputs", "outputs"])
+@triton.jit(do_not_specialize=["of_model"])
 def _backward_input(
     grad, weight, out, tiles, starts, sizes, counts, of_model,
     ldg, ldw, ldo, weight_model, inputs, outputs,
@@ -79,29 +83,24 @@ def _backward_input(
     if live & (tl.program_id(1) * COLUMNS < many_in):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = columns < many_in
+        readable, written = outputs, wanted
+        if LOCAL_OUT:
+            readable = reach(many_out, tl.minimum(ldg, ldw))
+        if LOCAL_IN:
+            written = columns < reach(many_in, ldo)
         own = weight + (graph // of_model) * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
-            total, grad, own, rows, here, columns, wanted, many_out, ldg, ldw, PRECISION, DEPTH
-        )
+            total, grad, own, rows, here, columns, wanted, many_out, readable, ldg, ldw, PRECISION, DEPTH
+        )  # fmt: skip
         tl.store(
             out + rows[:, None] * ldo + columns[None, :],
-            total,
-            mask=here[:, None] & wanted[None, :],
+            total,  # zero where nothing is wanted
+            mask=here[:, None] & written[None, :],
         )
 
 
-@triton.jit(
-    do_not_specialize=[
-        "of_model",
-        "weight_model",
-        "inputs",
-        "outputs",
-        "rows_of_model",
-        "parts",
-        "of_part",
-    ]
-)
+@triton.jit(do_not_specialize=["of_model", "rows_of_model", "weight_model", "parts", "of_part"])
 def _backward_weight(
     x, grad, of_weight, limit_of_row, starts, sizes, counts, of_model,
     rows_of_model, ldx, ldg, ldw, weight_model, inputs, outputs, parts, of_part,
@@ -140,9 +139,9 @@ def _backward_weight(
         of_right = here[:, None] & (columns < outputs)[None, :]
         if LOCAL_OUT:
             limit = tl.load(limit_of_row + rows, mask=here, other=0)
-            of_right = of_right & (columns[None, :] < limit[:, None])
+            of_right = columns[None, :] < reach(limit, ldg)[:, None]
             if LOCAL_IN:
-                of_left = of_left & (row_of_weight[:, None] < limit[None, :])
+                of_left = row_of_weight[:, None] < reach(limit, ldx)[None, :]
         left = tl.load(x + rows[None, :] * ldx + row_of_weight[:, None], mask=of_left, other=0.0)
         right = tl.load(grad + rows[:, None] * ldg + columns[None, :], mask=of_right, other=0.0)
         total = tl.dot(left, right, total, input_precision=PRECISION)
@@ -179,21 +178,20 @@ class LocalLinear(torch.autograd.Function):
         clean: bool,
     ) -> Tensor:
         x, y = by_rows(x), None if y is None else by_rows(y)
-        width = weight.shape[2] if clusters is None else clusters.largest
-        out = (x.new_zeros if clean else x.new_empty)((len(x), width))
+        outputs = weight.shape[2] if clusters is None else min(clusters.largest, weight.shape[2])
+        width = outputs if clusters is None else local_width(clusters)
+        ctx.shape = weight.shape
         ctx.where = (rows, clusters, clean)
+        if weight.shape[2] % 4:  # rows of weights that start where four numbers are read at once
+            weight = F.pad(weight, (0, -weight.shape[2] % 16))
         ctx.save_for_backward(x, y, weight)
-        outputs = min(width, weight.shape[2])
+        out = (x.new_zeros if clean else x.new_empty)((len(x), width))
         wide = column_block(outputs)
-        more = (
-            (x, 0, 0)
-            if y is None
-            else (y, y.stride(0), min(y.shape[1], weight.shape[1] - x.shape[1]))
-        )
+        more, local = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
         _forward[(len(rows.tiles), triton.cdiv(outputs, wide))](
-            x, more[0], weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
-            x.stride(0), more[1], weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
-            x.shape[1], more[2], outputs, LOCAL_IN=y is not None, LOCAL_OUT=clusters is not None, BIAS=True,
+            x, more, weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
+            x.stride(0), more.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
+            x.shape[1], local, outputs, LOCAL_IN=y is not None, LOCAL_OUT=clusters is not None,
             PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip
         return out
@@ -203,25 +201,25 @@ class LocalLinear(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y, weight = ctx.saved_tensors
         rows, clusters, clean = ctx.where
-        grad = by_rows(grad)
-        outputs = min(grad.shape[1], weight.shape[2])
+        grad, (models, all_inputs, all_outputs) = by_rows(grad), ctx.shape
+        outputs = all_outputs if clusters is None else min(clusters.largest, all_outputs)
         of_model, where = len(rows) // rows.models, places(rows, clusters)
         # Sums over rows in parts, and behind the rows of each weight matrix one for the bias. Zero where the batch has
         # no such inputs or outputs.
-        inputs = x.shape[1] + (0 if y is None else min(y.shape[1], weight.shape[1] - x.shape[1]))
+        inputs = x.shape[1] + (0 if y is None else min(y.shape[1], all_inputs - x.shape[1]))
         blocks = triton.cdiv(inputs, 64) * triton.cdiv(outputs, 64) * rows.models
         parts = max(min(PROGRAMS // blocks, rows.total // rows.models // 128, 8), 1)
         limits = rows.graph_of_row if clusters is None else row_limits(rows, clusters)
-        full = weight.shape[1:] == (inputs, outputs)
+        full = (inputs, outputs) == (all_inputs, all_outputs)
         make = weight.new_empty if full else weight.new_zeros
-        of_weight = make((parts, len(weight), weight.shape[1] + 1, weight.shape[2]))
+        of_weight = make((parts, models, all_inputs + 1, all_outputs))
         grads: list[Tensor | None] = []
         start = 0
         for number, own in enumerate((x, y)):
             if own is None:
                 grads.append(None)
                 continue
-            many = min(own.shape[1], weight.shape[1] - start)
+            many = min(own.shape[1], all_inputs - start)
             kinds = {
                 "LOCAL_IN": number == 1,
                 "LOCAL_OUT": clusters is not None,

@@ -17,7 +17,7 @@ from diffpool.cuda.blocks import by_rows, product, tile_place
 from diffpool.layout import Layout
 
 
-@triton.jit(do_not_specialize=["d"])
+@triton.jit
 def _scaled(
     grad, out, inverse, scaled, of_inverse, tiles, starts, sizes, ldg, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip

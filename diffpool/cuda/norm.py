@@ -15,14 +15,14 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from diffpool.cuda.blocks import by_rows, limit_of, places, tile_place
+from diffpool.cuda.blocks import by_rows, limit_of, load_rows, places, store_rows, tile_place
 from diffpool.layout import Layout
 
 WIDE = 64  # columns of a block
 GATHERED = 32  # tiles whose sums are read at once
 
 
-@triton.jit(do_not_specialize=["d"])
+@triton.jit
 def _forward_sums(
     h, length, partial, tiles, starts, sizes, counts, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
@@ -37,22 +37,14 @@ def _forward_sums(
             square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
             for step in range(0, limit, COLUMNS):
                 column = step + tl.arange(0, COLUMNS)
-                x = tl.load(
-                    h + rows[:, None] * ldh + column[None, :],
-                    mask=here[:, None] & (column < limit)[None, :],
-                    other=0.0,
-                )
+                x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
                 square += x * x
             size = tl.maximum(tl.sqrt(tl.sum(square, 1)), 1e-12)
             tl.store(length + rows, size, mask=here)
         if SUMS:
             for step in range(0, limit, COLUMNS):
                 column = step + tl.arange(0, COLUMNS)
-                x = tl.load(
-                    h + rows[:, None] * ldh + column[None, :],
-                    mask=here[:, None] & (column < limit)[None, :],
-                    other=0.0,
-                )
+                x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
                 x = x / size[:, None]
                 if RELU:
                     x = tl.maximum(x, 0.0)
@@ -128,7 +120,7 @@ def _statistics(
     tl.store(to + 2 * d, count.to(tl.float32), mask=keep)
 
 
-@triton.jit(do_not_specialize=["d", "of_model", "scale_stride"])
+@triton.jit(do_not_specialize=["of_model", "scale_stride"])
 def _apply(
     h, out, length, statistics, tiles, starts, sizes, counts, scale, shift, scale_stride, of_model, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -139,8 +131,7 @@ def _apply(
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         keep = column < limit
-        mask = here[:, None] & keep[None, :]
-        x = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+        x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
         if L2:
             x = x / tl.load(length + rows, mask=here, other=1.0)[:, None]
         if RELU:
@@ -150,10 +141,10 @@ def _apply(
         a = tl.load(scale + model * scale_stride + column, mask=keep, other=0.0)
         b = tl.load(shift + model * scale_stride + column, mask=keep, other=0.0)
         y = (x - mean[None, :]) * inverse[None, :] * a[None, :] + b[None, :]
-        tl.store(out + rows[:, None] * ldo + column[None, :], y, mask=mask)
+        store_rows(out, y, rows, here, column, limit, ldo, LOCAL)
 
 
-@triton.jit(do_not_specialize=["d", "of_model"])
+@triton.jit(do_not_specialize=["of_model"])
 def _backward_sums(
     grad, h, length, statistics, partial, tiles, starts, sizes, counts, of_model, ldg, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -165,9 +156,8 @@ def _backward_sums(
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         keep = column < limit
-        mask = here[:, None] & keep[None, :]
-        g = tl.load(grad + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
-        x = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+        g = load_rows(grad, rows, here, column, limit, ldg, LOCAL)
+        x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
         if L2:
             x = x / tl.load(length + rows, mask=here, other=1.0)[:, None]
         if RELU:
@@ -218,7 +208,7 @@ def _through_batch(
     return g
 
 
-@triton.jit(do_not_specialize=["d", "of_model", "full", "scale_stride"])
+@triton.jit(do_not_specialize=["of_model", "full", "scale_stride"])
 def _backward_apply(
     grad, h, length, statistics, of_shift, of_scale, scale, grad_h, tiles, starts, sizes, counts,
     scale_stride, full, of_model, ldg, ldh, ldo, d,
@@ -236,28 +226,26 @@ def _backward_apply(
             for step in range(0, limit, COLUMNS):
                 column = step + tl.arange(0, COLUMNS)
                 keep = column < limit
-                mask = here[:, None] & keep[None, :]
-                g = tl.load(grad + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
-                u = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+                g = load_rows(grad, rows, here, column, limit, ldg, LOCAL)
+                u = load_rows(h, rows, here, column, limit, ldh, LOCAL)
                 u = u / size[:, None]
                 g = _through_batch(
                     g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
                 )  # fmt: skip
-                products += tl.where(mask, g * u, 0.0)
+                products += g * u  # u is zero where there is nothing
             # too short to divide by: its length counts as a constant
             along = tl.where(size > 1e-12, tl.sum(products, 1), 0.0)
         for step in range(0, limit, COLUMNS):
             column = step + tl.arange(0, COLUMNS)
             keep = column < limit
-            mask = here[:, None] & keep[None, :]
-            g = tl.load(grad + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
-            u = tl.load(h + rows[:, None] * ldh + column[None, :], mask=mask, other=0.0)
+            g = load_rows(grad, rows, here, column, limit, ldg, LOCAL)
+            u = load_rows(h, rows, here, column, limit, ldh, LOCAL)
             u = u / size[:, None]
             g = _through_batch(
                 g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
             )  # fmt: skip
             g = (g - u * along[:, None]) / size[:, None]
-            tl.store(grad_h + rows[:, None] * ldo + column[None, :], g, mask=mask)
+            store_rows(grad_h, g, rows, here, column, limit, ldo, LOCAL)
 
 
 class NormSteps(torch.autograd.Function):

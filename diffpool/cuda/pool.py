@@ -22,9 +22,13 @@ from diffpool.cuda.blocks import (
     block_places,
     by_rows,
     column_block,
+    load_rows,
+    local_width,
     places,
     precision,
     product,
+    reach,
+    store_rows,
     tile_place,
 )
 from diffpool.layout import Layout
@@ -45,33 +49,24 @@ def _softmax(
         most = tl.full((ROWS, COLUMNS), -float("inf"), dtype=tl.float32)
         for step in range(0, k, COLUMNS):
             column = step + tl.arange(0, COLUMNS)
-            x = tl.load(
-                logits + rows[:, None] * ldl + column[None, :],
-                mask=here[:, None] & (column < k)[None, :],
-                other=-float("inf"),
-            )
-            most = tl.maximum(most, x)
-        most = tl.where(here, tl.max(most, 1), 0.0)
+            x = load_rows(logits, rows, here, column, k, ldl, True)
+            most = tl.maximum(most, tl.where((column < k)[None, :], x, -float("inf")))
+        highest = tl.max(most, 1)
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         for step in range(0, k, COLUMNS):
             column = step + tl.arange(0, COLUMNS)
-            x = tl.load(
-                logits + rows[:, None] * ldl + column[None, :],
-                mask=here[:, None] & (column < k)[None, :],
-                other=-float("inf"),
-            )
-            total += tl.exp(x - most[:, None])
-        total = tl.where(here, tl.sum(total, 1), 1.0)
-        log_total = tl.log(total)
+            x = load_rows(logits, rows, here, column, k, ldl, True)
+            total += tl.where((column < k)[None, :], tl.exp(x - highest[:, None]), 0.0)
+        sums = tl.sum(total, 1)
+        log_sums = tl.log(sums)
         spread = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         for step in range(0, k, COLUMNS):
             column = step + tl.arange(0, COLUMNS)
-            mask = here[:, None] & (column < k)[None, :]
-            x = tl.load(logits + rows[:, None] * ldl + column[None, :], mask=mask, other=0.0)
-            p = tl.exp(x - most[:, None]) / total[:, None]
-            tl.store(s + rows[:, None] * lds + column[None, :], p, mask=mask)
-            logarithm = x - most[:, None] - log_total[:, None]
-            spread -= tl.where(mask & (p > 0), p * logarithm, 0.0)
+            x = load_rows(logits, rows, here, column, k, ldl, True) - highest[:, None]
+            p = tl.exp(x) / sums[:, None]
+            store_rows(s, p, rows, here, column, k, lds, True)
+            counted = (column < k)[None, :] & (p > 0)
+            spread -= tl.where(counted, p * (x - log_sums[:, None]), 0.0)
         tl.store(entropy + rows, tl.sum(spread, 1), mask=here)
 
 
@@ -87,20 +82,17 @@ def _softmax_backward(
         along = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         for step in range(0, k, COLUMNS):
             column = step + tl.arange(0, COLUMNS)
-            mask = here[:, None] & (column < k)[None, :]
-            p = tl.load(s + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
-            g = tl.load(grad + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
+            p = load_rows(s, rows, here, column, k, lds, True)
+            g = load_rows(grad, rows, here, column, k, lds, True)
             g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
-            along += tl.where(mask, p * g, 0.0)
+            along += p * g
         total = tl.sum(along, 1)
         for step in range(0, k, COLUMNS):
             column = step + tl.arange(0, COLUMNS)
-            mask = here[:, None] & (column < k)[None, :]
-            p = tl.load(s + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
-            g = tl.load(grad + rows[:, None] * lds + column[None, :], mask=mask, other=0.0)
+            p = load_rows(s, rows, here, column, k, lds, True)
+            g = load_rows(grad, rows, here, column, k, lds, True)
             g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
-            to = out + rows[:, None] * ldo + column[None, :]
-            tl.store(to, p * (g - total[:, None]), mask=mask)
+            store_rows(out, p * (g - total[:, None]), rows, here, column, k, ldo, True)
 
 
 @triton.jit
@@ -119,13 +111,12 @@ def _row_sums(
         other = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         for step in range(0, k, COLUMNS):
             column = step + tl.arange(0, COLUMNS)
-            mask = here[:, None] & (column < k)[None, :]
-            a = tl.load(adj + rows[:, None] * ld + column[None, :], mask=mask, other=0.0)
+            a = load_rows(adj, rows, here, column, k, ld, True)
             square += a * a
             if DEGREES:
                 totals += a
                 own += tl.where(column[None, :] == place[:, None], a, 0.0)
-                g = tl.load(gram + rows[:, None] * ld + column[None, :], mask=mask, other=0.0)
+                g = load_rows(gram, rows, here, column, k, ld, True)
                 other += g * g
         tl.store(of_adj + rows, tl.sum(square, 1), mask=here)
         if DEGREES:
@@ -207,10 +198,10 @@ def _pooled_gradient(
             if ADJ:
                 g += tl.load(of_adj + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
         g -= tl.where(column[None, :] == place[:, None], of_trace, 0.0)
-        tl.store(out + rows[:, None] * ldo + column[None, :], g, mask=mask)
+        store_rows(out, g, rows, here, column, k, ldo, True)
 
 
-@triton.jit(do_not_specialize=["depth"])
+@triton.jit
 def _assignment_gradient(
     z, of_x, p, of_adj, s, gram, of_link, out, tiles, row_start, row_size, column_start, column_size,
     ldz, ldx, ldp, ld, ldo, depth,
@@ -221,34 +212,19 @@ def _assignment_gradient(
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     if live & (tl.program_id(1) * COLUMNS < k):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-        wanted = columns < k
+        wanted, readable = columns < k, columns < reach(k, ld)
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_product(
-            total, s, gram + start * ld, rows, here, columns, wanted, k, ldp, ld, PRECISION, DEPTH
-        )
+            total, s, gram + start * ld, rows, here, columns, readable, k, reach(k, ldp), ldp, ld, PRECISION, DEPTH
+        )  # fmt: skip
         total = total * (2 * tl.load(of_link + graph))
         total = add_product(
-            total, p, of_adj + start * ld, rows, here, columns, wanted, k, ldp, ld, PRECISION, DEPTH
-        )
+            total, p, of_adj + start * ld, rows, here, columns, readable, k, reach(k, ldp), ldp, ld, PRECISION, DEPTH
+        )  # fmt: skip
         total = add_transposed(
-            total,
-            z,
-            of_x + start * ldx,
-            rows,
-            here,
-            columns,
-            wanted,
-            depth,
-            ldz,
-            ldx,
-            PRECISION,
-            DEPTH,
-        )
-        tl.store(
-            out + rows[:, None] * ldo + columns[None, :],
-            total,
-            mask=here[:, None] & wanted[None, :],
-        )
+            total, z, of_x + start * ldx, rows, here, columns, wanted, depth, depth, ldz, ldx, PRECISION, DEPTH
+        )  # fmt: skip
+        store_rows(out, total, rows, here, columns, k, ldo, True)
 
 
 class Pool(torch.autograd.Function):
@@ -268,10 +244,10 @@ class Pool(torch.autograd.Function):
         clusters: Layout,
         symmetric: bool,
     ) -> tuple[Tensor, ...]:
-        rows, width = graphs.layout, clusters.largest
+        rows, width = graphs.layout, local_width(clusters)
         logits, z = by_rows(logits), by_rows(z)
         make = logits.new_zeros if rows.clean or adj is not None else logits.new_empty
-        s = make((len(logits), clusters.largest))
+        s = make((len(logits), width))
         entropies = logits.new_empty(len(logits))
         fine = places(rows, clusters)
         _softmax[(len(rows.tiles),)](
@@ -306,7 +282,8 @@ class Pool(torch.autograd.Function):
         ctx.columns, ctx.symmetric = logits.shape[1], symmetric
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(z, adj, s, p, gram, inverse, inverse_link)
-        return s, x, pooled, degree, inverse, link, entropy
+        narrow = slice(None, clusters.largest)
+        return s[:, narrow], x, pooled[:, narrow], degree, inverse, link, entropy
 
     @staticmethod
     @once_differentiable
@@ -344,7 +321,7 @@ class Pool(torch.autograd.Function):
                 of_row = torch.cat([of_link, none[:1]])[rows.graph_of_row]
                 grad_adj.addcmul_(adj, of_row[:, None])
         if of_s is not None:
-            grad_s += of_s
+            grad_s[:, : clusters.largest] += of_s
         grad_logits = s.new_empty(len(s), ctx.columns)
         _softmax_backward[(len(rows.tiles),)](
             s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
@@ -358,7 +335,7 @@ class Pool(torch.autograd.Function):
 def _contract(
     s: Tensor, h: Tensor, rows: Layout, clusters: Layout, square: bool, symmetric: bool = False
 ) -> Tensor:
-    shape = (clusters.total, h.shape[1])
+    shape = (clusters.total, local_width(clusters) if square else h.shape[1])
     return product("tn", s, h, shape, rows, clusters, square, symmetric=symmetric)
 
 

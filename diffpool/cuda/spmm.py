@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from diffpool.cuda.blocks import by_rows
+from diffpool.cuda.blocks import by_rows, reach
 
 
 @triton.jit
@@ -31,7 +31,7 @@ def _add_edges(
     return total + tl.sum(rows, 0)
 
 
-@triton.jit(do_not_specialize=["d", "graphs"])
+@triton.jit(do_not_specialize=["graphs"])
 def _rows(
     h, out, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, d, graphs,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
@@ -42,7 +42,8 @@ def _rows(
     limit = d
     if LOCAL:
         graph = tl.load(graph_of_row + row)
-        limit = tl.load(counts + graph, mask=graph < graphs, other=0).to(tl.int32)
+        k = tl.load(counts + graph, mask=graph < graphs, other=0).to(tl.int32)
+        limit = reach(k, ldh)
     if tl.program_id(1) * COLUMNS < limit:
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         here = columns < limit
