@@ -27,10 +27,16 @@ from diffpool.data.statistics import statistics
 from diffpool.errors import DiffPoolError, SettingError
 from diffpool.evaluate_display import evaluation_display, print_evaluation
 from diffpool.experiments import (
+    KERNEL_METHODS,
+    KERNEL_PROTOCOLS,
     METHODS,
     PROTOCOLS,
+    Evaluation,
     Outcome,
+    choose_kernel_protocol,
     choose_protocol,
+    evaluate_kernel,
+    kernel_method,
     needs_edges,
     settings_for,
     train_once,
@@ -46,9 +52,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-MethodName = StrEnum("MethodName", {name: name for name in METHODS})  # type: ignore[misc]
-ProtocolName = StrEnum("ProtocolName", {name: name for name in PROTOCOLS})  # type: ignore[misc]
+ALL_METHODS = {**METHODS, **KERNEL_METHODS}
+ALL_PROTOCOLS = {**PROTOCOLS, **KERNEL_PROTOCOLS}
+MethodName = StrEnum("MethodName", {name: name for name in ALL_METHODS})  # type: ignore[misc]
+ProtocolName = StrEnum("ProtocolName", {name: name for name in ALL_PROTOCOLS})  # type: ignore[misc]
 
+# What `diffpool evaluate` takes with a kernel.
+KERNEL_OPTIONS = {
+    *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs"),
+    *("data_dir", "smiles", "label", "as_json"),
+}
+
+Where = tuple[Path | None, str | None, str | None, str | None]  # data_dir, smiles, label, target
+INTERRUPTED = 130  # exit code
 PART = 1000  # graphs in memory at a time when predicting
 
 # Options that several commands have.
@@ -72,10 +88,8 @@ Label = Annotated[str | None, typer.Option(help="The column of a CSV with the cl
 Target = Annotated[str | None, typer.Option(help="The column of a CSV with a number to predict.")]
 
 # Options of the commands that train.
-MethodOption = Annotated[
-    MethodName,
-    typer.Option(help="; ".join(f"**{m.name}**: {m.summary}" for m in METHODS.values()) + "."),
-]
+NEURAL = "; ".join(f"**{m.name}**: {m.summary}" for m in METHODS.values())
+KERNELS = "; ".join(f"**{m.name}**: {m.summary}" for m in KERNEL_METHODS.values())
 Epochs = Annotated[
     int | None,
     typer.Option(help="At most so many epochs.", show_default="200; 40 for embedded"),
@@ -176,7 +190,9 @@ def train(
             "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv."
         ),
     ] = "embedded",
-    method: MethodOption = MethodName["diffpool"],
+    method: Annotated[
+        str, typer.Option(help=f"{NEURAL}.", metavar=f"[{'|'.join(METHODS)}]")
+    ] = "diffpool",
     out: Annotated[
         Path, typer.Option(help="Folder for the model, its metrics and the picture.")
     ] = Path("runs/model"),
@@ -228,7 +244,7 @@ def train(
         "entropy_weight": entropy_weight,
         "conv": conv,
     }
-    chosen = settings_for(method.value, dataset, seed=seed, **_given(changes))
+    chosen = settings_for(method, dataset, seed=seed, **_given(changes))
     place = _device(device, precision)
     _check_out(out)
     edges = chosen.architecture.conv == "edge-sage"
@@ -258,17 +274,22 @@ def train(
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     dataset: Annotated[
         str,
         typer.Argument(help="A data set as for `diffpool train`: `embedded`, a name, or a file."),
     ],
-    method: MethodOption = MethodName["diffpool"],
+    method: Annotated[
+        MethodName,
+        typer.Option(help=f"Neural networks: {NEURAL}. Kernels, each with an SVM: {KERNELS}."),
+    ] = MethodName["diffpool"],
     protocol: Annotated[
-        ProtocolName,
+        ProtocolName | None,
         typer.Option(
-            help="; ".join(f"**{p.name}**: {p.summary}" for p in PROTOCOLS.values()) + "."
+            help="; ".join(f"**{p.name}**: {p.summary}" for p in ALL_PROTOCOLS.values()) + ".",
+            show_default="tenfold; inner-cv for a kernel",
         ),
-    ] = ProtocolName["tenfold"],
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="The file that gets a line for every finished fold.")
     ] = Path("results.jsonl"),
@@ -290,6 +311,10 @@ def evaluate(
     cohort: Annotated[
         int | None,
         typer.Option(help="At most so many models side by side.", show_default="by device"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="For a kernel: fits of an SVM at a time.", show_default="the cores"),
     ] = None,
     epochs: Epochs = None,
     patience: Patience = None,
@@ -317,11 +342,22 @@ def evaluate(
     """Measure the accuracy of a method by a protocol: mean ± sd over ten folds.
 
     Every finished fold is a line of OUT. Stopped or killed, the same command goes on where it was; finished, it only
-    prints the result. A setting that is given is not searched over by **nested**.
+    prints the result. A setting that is given is not searched over by **nested**. A kernel takes no settings: C, and h
+    of wl and wl-oa, are chosen within each training part.
 
-    Examples: `diffpool evaluate ENZYMES --method graphsage`,
+    Examples: `diffpool evaluate ENZYMES --method graphsage`, `diffpool evaluate ENZYMES --method wl --repeats 10`,
     `diffpool evaluate ENZYMES --protocol nested --folds ENZYMES_splits.json --grid hidden=32,64`.
     """
+    if method.value in KERNEL_METHODS:
+        _check_kernel_options(context, method.value)
+        name = "inner-cv" if protocol is None else protocol.value
+        where = (data_dir, smiles, label, None)
+        options = {"out": out, "repeats": repeats, "seed": seed, "folds": folds, "jobs": jobs}
+        result = _evaluate_kernel(method.value, name, dataset, where, as_json, options)
+        _report(result, out, as_json)
+        return
+    if jobs is not None:
+        raise SettingError(f"expected --jobs with a kernel only, got it with {method.value}")
     changes = _given(
         {
             "epochs": epochs,
@@ -340,7 +376,7 @@ def evaluate(
         }
     )
     chosen = settings_for(method.value, dataset, **changes)
-    way = choose_protocol(protocol.value, grid, changes)
+    way = choose_protocol("tenfold" if protocol is None else protocol.value, grid, changes)
     place = _device(device, precision)
     edges, where = needs_edges(chosen, way), (data_dir, smiles, label, None)
     data = _load(dataset, seed, where, features, edges, directed).to(place)
@@ -359,6 +395,39 @@ def evaluate(
             watch=watch,
             notify=shown.print,
         )
+    _report(result, out, as_json)
+
+
+def _check_kernel_options(context: typer.Context, method: str) -> None:
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name not in KERNEL_OPTIONS and source and source.name == "COMMANDLINE":
+            raise SettingError(
+                f"expected no {option.opts[0]} with the kernel {method}, which is not a neural network: leave it out"
+            )
+
+
+def _evaluate_kernel(
+    method: str,
+    protocol: str,
+    dataset: str,
+    where: Where,
+    as_json: bool,
+    options: dict[str, Any],
+) -> Evaluation:
+    chosen, way = kernel_method(method), choose_kernel_protocol(protocol)
+    if dataset == "embedded":
+        raise SettingError(
+            "expected a data set of files for a kernel, got embedded, whose classes differ by node attributes only, "
+            "which kernels do not see"
+        )
+    raw = _read(dataset, *where)
+    title = f"{chosen.name} on {raw.name}, protocol {way.name}"
+    with evaluation_display(errors if as_json else console, title) as watch:
+        return evaluate_kernel(chosen, raw, way, watch=watch, **options)
+
+
+def _report(result: Evaluation, out: Path, as_json: bool) -> None:
     if as_json:
         print(json.dumps(result.to_json()))
     else:
@@ -430,7 +499,7 @@ def predict(
 def _load(
     dataset: str,
     seed: int,
-    where: tuple[Path | None, str | None, str | None, str | None],
+    where: Where,
     features: str,
     edges: bool,
     directed: bool,
@@ -510,12 +579,15 @@ def _device(name: str, precision: str = "float32") -> str:
 def main() -> None:
     """The entry point: a user's mistake gives one line and exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
+        sys.exit(code)
     except DiffPoolError as error:
         _complain(str(error))
     except KeyboardInterrupt:
         print("diffpool: stopped", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         message = getattr(
             error, "format_message", None

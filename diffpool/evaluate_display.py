@@ -11,15 +11,18 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from diffpool.experiments import Evaluation, Status
+from diffpool.experiments import Evaluation, KernelStatus, Status
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40  # of the curve
 EVERY = 10.0  # seconds between plain lines
 
 
+AnyStatus = Status | KernelStatus
+
+
 @contextmanager
-def evaluation_display(console: Console, title: str) -> Iterator[Callable[[Status], None]]:
+def evaluation_display(console: Console, title: str) -> Iterator[Callable[[AnyStatus], None]]:
     """Call what it gives with each status."""
     if console.is_terminal:
         with Live(title, console=console, transient=True, refresh_per_second=4) as live:
@@ -27,19 +30,25 @@ def evaluation_display(console: Console, title: str) -> Iterator[Callable[[Statu
         return
     console.print(title)
     last = time.monotonic()
-    models: tuple[str, ...] = ()
+    before: object = None
 
-    def print_line(status: Status) -> None:
-        nonlocal last, models
-        if status.tasks != models or time.monotonic() - last >= EVERY:
-            last, models = time.monotonic(), status.tasks
+    def print_line(status: AnyStatus) -> None:
+        nonlocal last, before
+        now = status.tasks if isinstance(status, Status) else len(status.records)
+        if now != before or time.monotonic() - last >= EVERY:
+            last, before = time.monotonic(), now
             console.print(line(status))
 
     yield print_line
 
 
-def line(status: Status) -> str:
+def line(status: AnyStatus) -> str:
     """The status in words."""
+    if isinstance(status, KernelStatus):
+        folds = f"folds {len(status.records)}/{status.folds}"
+        if status.gram < 1:
+            return f"{folds}, Gram matrices {100 * status.gram:.0f} %"
+        return f"{folds}, fits {status.fitted}/{status.fits}, {_left(status)}"
     now = status.now
     return (
         f"folds {len(status.records)}/{status.folds}, models {status.finished}/{status.models}, "
@@ -49,18 +58,17 @@ def line(status: Status) -> str:
     )
 
 
-def _view(title: str, status: Status) -> RenderableType:
-    now = status.now
+def _view(title: str, status: AnyStatus) -> RenderableType:
     table = Table.grid(padding=(0, 2))
-    bars = (
-        ("folds", len(status.records), status.folds),
-        ("models", status.finished, status.models),
-        ("epoch", now.epoch, status.epochs),
-    )
-    for name, done, total in bars:
-        table.add_row(
-            name, ProgressBar(total=total, completed=done, width=WIDTH), f"{done}/{total}"
-        )
+    folds = ("folds", len(status.records), status.folds)
+    if isinstance(status, KernelStatus):
+        _add_bars(table, ("Gram matrices, %", round(100 * status.gram), 100), folds)
+        _add_bars(table, ("fits", status.fitted, status.fits))
+        table.add_row("", "", _left(status))
+        return Group(title, table)
+    now = status.now
+    _add_bars(table, folds, ("models", status.finished, status.models))
+    _add_bars(table, ("epoch", now.epoch, status.epochs))
     table.add_row(
         "validation", sparkline(now.accuracies), f"{100 * now.accuracies[-1]:.1f} % on average"
     )
@@ -70,6 +78,18 @@ def _view(title: str, status: Status) -> RenderableType:
         f"at most {duration(status.seconds_left)} left",
     )
     return Group(title, table)
+
+
+def _add_bars(table: Table, *bars: tuple[str, int, int]) -> None:
+    """A row for each (name, done, total)."""
+    for name, done, total in bars:
+        bar = ProgressBar(total=total, completed=done, width=WIDTH)
+        table.add_row(name, bar, f"{done}/{total}")
+
+
+def _left(status: KernelStatus) -> str:
+    left = status.seconds_left
+    return "" if left is None else f"about {duration(left)} left"
 
 
 def _rate(status: Status) -> float:

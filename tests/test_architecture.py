@@ -29,9 +29,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": {"cuda", "equations", "errors", "graphs", "layout", "native", "segment"},
     "data": {"errors", "graphs", "native"},
     # 2
+    "kernels": {"data", "errors", "graphs"},
     "training": {"cuda", "data", "errors", "graphs", "layout", "native", "nn", "segment"},
     # 3
-    "experiments": {"data", "errors", "nn", "training", "version"},
+    "experiments": {"data", "errors", "kernels", "nn", "training", "version"},
     # 4
     "viz": {"data", "graphs", "nn"},
     # 5
@@ -51,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 HOMES: dict[str, tuple[str, ...]] = {
     "torch": ("",),
     "numpy": ("",),
-    "scipy": ("data", "graphs"),
+    "scipy": ("data", "graphs", "kernels"),
     "safetensors": ("data.cache", "experiments.checkpoint", "training"),
     "sklearn": ("data.splits", "kernels", "estimator"),
     "matplotlib": ("viz",),

@@ -6,7 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from diffpool.experiments import (
     evaluate,
     make_grid,
     read_records,
-    resumable,
+    recorded,
     settings_for,
     train_once,
 )
@@ -38,6 +38,7 @@ from diffpool.experiments.checkpoint import checkpoint_path, only_process
 from diffpool.experiments.cohorts import CohortRun
 from diffpool.experiments.evaluate import make_plan
 from diffpool.experiments.origin import commit
+from diffpool.experiments.recorded import Heading
 from diffpool.experiments.run_key import fingerprint, run_key
 from diffpool.training import is_out_of_memory, loop, running
 from diffpool.training.running import RunningModels
@@ -112,7 +113,7 @@ def test_an_interrupted_run_goes_on_to_the_bit(
 def test_a_run_that_dies_between_checkpoint_and_record_loses_nothing(
     name: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    append, out = resumable.append_records, tmp_path / "r.jsonl"
+    append, out = recorded.append_records, tmp_path / "r.jsonl"
     whole = evaluate(method, dataset, PROTOCOLS[name], out=tmp_path / "whole.jsonl", cohort=7)
 
     def torn(path: Path, records: list[Record]) -> None:
@@ -122,10 +123,10 @@ def test_a_run_that_dies_between_checkpoint_and_record_loses_nothing(
             os.truncate(path, path.stat().st_size * 2 // 3)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(resumable, "append_records", torn)
+    monkeypatch.setattr(recorded, "append_records", torn)
     with pytest.raises(KeyboardInterrupt):
         evaluate(method, dataset, PROTOCOLS[name], out=out, cohort=7)
-    monkeypatch.setattr(resumable, "append_records", append)
+    monkeypatch.setattr(recorded, "append_records", append)
     again = evaluate(method, dataset, PROTOCOLS[name], out=out, cohort=7)
     assert comparable(again.records) == comparable(whole.records)
 
@@ -187,6 +188,10 @@ def test_records_say_where_they_come_from(
     assert record.versions["torch"] == torch.__version__
     assert result.mean == pytest.approx(np.mean(result.accuracies))
     assert result.sd == pytest.approx(np.std(result.accuracies, ddof=1))
+    means = [np.mean(result.accuracies[:10]), np.mean(result.accuracies[10:])]
+    assert result.sd_of_repeats == pytest.approx(np.std(means, ddof=1))
+    assert "folds; ± " in str(result)
+    assert str(result).endswith(" over 2 repeats)")
     seeds = {r.settings["training"]["seed"] for r in result.records}
     assert len(seeds) == 20
 
@@ -373,12 +378,13 @@ def test_a_mean_is_over_all_folds_or_an_error(
     dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
     result = evaluate(method, dataset, out=tmp_path / "r.jsonl")
-    plan = make_plan(method, dataset)
+    records = list(result.records)
+    known = {field.name: getattr(records[0], field.name) for field in fields(Heading)}
+    places = [(0, fold) for fold in range(10)]
 
     def of(records: list[Record]) -> Evaluation:
-        return Evaluation.of(result.key, plan, NESTED, dataset, records)
+        return Evaluation.of(Heading(**known), places, records)
 
-    records = list(result.records)
     assert of(records[::-1]).accuracies == result.accuracies
     for wrong in (records[:-1], [*records, records[0]], []):
         with pytest.raises(TrainingError, match="expected one record of each of 10 folds, got"):

@@ -1,13 +1,24 @@
-from diffpool.experiments.evaluate import evaluate
+from diffpool.experiments.evaluate import evaluate, evaluate_kernel
 from diffpool.experiments.evaluation import Evaluation
 from diffpool.experiments.grid import DEFAULT_GRID, Grid, make_grid, parse_grid
-from diffpool.experiments.methods import METHODS, Method, settings_for
+from diffpool.experiments.kernel_status import KernelStatus
+from diffpool.experiments.methods import (
+    KERNEL_METHODS,
+    METHODS,
+    KernelMethod,
+    Method,
+    kernel_method,
+    settings_for,
+)
 from diffpool.experiments.protocols import (
+    KERNEL_PROTOCOLS,
     PROTOCOLS,
+    InnerCV,
     Nested,
     Paper,
     Protocol,
     Tenfold,
+    choose_kernel_protocol,
     choose_protocol,
     needs_edges,
 )
@@ -17,10 +28,15 @@ from diffpool.experiments.run import Outcome, fit, train_once
 
 __all__ = [
     "DEFAULT_GRID",
+    "KERNEL_METHODS",
+    "KERNEL_PROTOCOLS",
     "METHODS",
     "PROTOCOLS",
     "Evaluation",
     "Grid",
+    "InnerCV",
+    "KernelMethod",
+    "KernelStatus",
     "Method",
     "Nested",
     "Outcome",
@@ -30,9 +46,12 @@ __all__ = [
     "Status",
     "Tenfold",
     "append_records",
+    "choose_kernel_protocol",
     "choose_protocol",
     "evaluate",
+    "evaluate_kernel",
     "fit",
+    "kernel_method",
     "make_grid",
     "needs_edges",
     "parse_grid",

@@ -1,4 +1,4 @@
-"""The methods of the command line, as data: an architecture and training settings each."""
+"""The methods of the command line, as data: architecture and training settings, or a kernel with values of C and h."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from diffpool.training import Training
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a table."""
+    """A row of a table: a neural network."""
 
     name: str
     summary: str
@@ -40,6 +40,45 @@ METHODS = {
     )
 }
 
+
+COSTS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
+
+
+@dataclass(frozen=True)
+class KernelMethod:
+    """A row of a table: a graph kernel with an SVM, and what its C and h are chosen from."""
+
+    name: str
+    summary: str
+    depths: tuple[int | None, ...] = (None,)  # h; None for a kernel without it
+    costs: tuple[float, ...] = COSTS  # C
+    without_labels: str = "degrees"  # what it goes by where nodes have no labels
+
+    def __post_init__(self) -> None:
+        if not self.depths or not self.costs or min(self.costs) <= 0:
+            raise SettingError(
+                f"expected some values of h and some of C above 0, got {self.depths}, {self.costs}"
+            )
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """As a record has them."""
+        depths = [depth for depth in self.depths if depth is not None]
+        kernel: dict[str, Any] = {"name": self.name, **({"h": depths} if depths else {})}
+        return {"kernel": kernel, "svm": {"C": list(self.costs)}}
+
+
+_DEPTHS = (0, 1, 2, 3, 4, 5)
+
+KERNEL_METHODS = {
+    method.name: method
+    for method in (
+        KernelMethod("graphlet", "graphlet kernel", without_labels="none"),
+        KernelMethod("shortest-path", "shortest-path kernel", without_labels="none"),
+        KernelMethod("wl", "Weisfeiler-Lehman subtree kernel", _DEPTHS),
+        KernelMethod("wl-oa", "Weisfeiler-Lehman optimal assignment kernel", _DEPTHS),
+    )
+}
+
 # Settings that a data set needs in place of the method's own, whatever the method.
 SETTINGS: dict[str, dict[str, Any]] = {
     # Its communities are long and sparse, where ‖A − SSᵀ‖ pulls against whole communities; "together" is the
@@ -56,6 +95,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def settings_for(name: str, dataset: str, **changes: Any) -> Method:
     """A method with the settings of a data set, then with `changes` to fields of either dataclass."""
+    if name in KERNEL_METHODS:
+        raise SettingError(
+            f"expected a neural method of {', '.join(METHODS)}, got the kernel {name!r}: "
+            "`diffpool evaluate` takes it with an SVM, and diffpool.kernels has it as an estimator"
+        )
     if name not in METHODS:
         raise SettingError(f"expected a method of {', '.join(METHODS)}, got {name!r}")
     method = METHODS[name]
@@ -70,6 +114,13 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
             f"expected settings of an architecture or of training, got {sorted(unknown)}"
         )
     return with_settings(method, values)
+
+
+def kernel_method(name: str) -> KernelMethod:
+    """The kernel with this name."""
+    if name not in KERNEL_METHODS:
+        raise SettingError(f"expected a kernel of {', '.join(KERNEL_METHODS)}, got {name!r}")
+    return KERNEL_METHODS[name]
 
 
 def with_settings(method: Method, values: Mapping[str, Any]) -> Method:

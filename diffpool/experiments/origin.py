@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import torch
@@ -39,11 +40,13 @@ def _git(*words: str) -> str:
     return run.stdout.strip()
 
 
-def versions() -> dict[str, str]:
+def versions(*packages: str) -> dict[str, str]:
+    """Of Python, torch and this package, and of others by their names."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
         "diffpool": VERSION,
+        **{name: metadata.version(name) for name in packages},
     }
 
 

@@ -1,7 +1,8 @@
-"""How accuracy is measured: three named protocols, never mixed in one table. docs/protocols.md says how they differ.
+"""How accuracy is measured: named protocols, never mixed in one table. docs/protocols.md says how they differ.
 
-A protocol is pure: from the plan of a run and the models trained so far it says which models are wanted, and the
-accuracy of each fold whose models are there. Training, checkpoints and records are the business of `evaluate`.
+A protocol of neural methods is pure: from the plan of a run and the models trained so far it says which models are
+wanted, and the accuracy of each fold whose models are there. Training, checkpoints and records are the business of
+`evaluate`.
 """
 
 from __future__ import annotations
@@ -172,8 +173,21 @@ class Nested:
         return tasks
 
 
+@dataclass(frozen=True)
+class InnerCV:
+    """For kernels: cross-validation within the training part chooses C and h; the test fold reports."""
+
+    name: ClassVar[str] = "inner-cv"
+    summary: ClassVar[str] = (
+        "for kernels, and theirs alone: ten folds; ten inner folds of the training part choose C and h"
+    )
+
+    folds: int = FOLDS  # of the training part
+
+
 Protocol = Paper | Tenfold | Nested
 PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (Paper(), Tenfold(), Nested())}
+KERNEL_PROTOCOLS = {p.name: p for p in (InnerCV(),)}
 
 
 def choose_protocol(
@@ -181,7 +195,8 @@ def choose_protocol(
 ) -> Protocol:
     """The protocol with this name; the grid in words (see `parse_grid`), or the usual one without what is `fixed`."""
     if name not in PROTOCOLS:
-        raise SettingError(f"expected a protocol of {', '.join(PROTOCOLS)}, got {name!r}")
+        hint = ", which is for kernels" if name in KERNEL_PROTOCOLS else ""
+        raise SettingError(f"expected a protocol of {', '.join(PROTOCOLS)}, got {name!r}{hint}")
     protocol, fixed = PROTOCOLS[name], fixed or {}
     if isinstance(protocol, Paper) and "patience" in fixed:
         raise SettingError("expected no patience with the protocol paper, which trains to the end")
@@ -194,6 +209,16 @@ def choose_protocol(
     if grid:
         raise SettingError(f"expected a grid with the protocol nested only, got one with {name}")
     return protocol
+
+
+def choose_kernel_protocol(name: str) -> InnerCV:
+    """The protocol with this name."""
+    if name not in KERNEL_PROTOCOLS:
+        raise SettingError(
+            f"expected the protocol {', '.join(KERNEL_PROTOCOLS)} for a kernel, got {name!r}, "
+            "which chooses epochs of neural networks"
+        )
+    return KERNEL_PROTOCOLS[name]
 
 
 def needs_edges(method: Method, protocol: Protocol) -> bool:

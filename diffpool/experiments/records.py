@@ -38,10 +38,10 @@ class Record:
     seed: int
     settings: dict[
         str, dict[str, Any]
-    ]  # architecture and training, of the (first) model that reports
+    ]  # architecture and training, of the (first) model that reports; of a kernel what C and h are chosen from
     accuracy: float
-    epoch: int  # after which it was measured; the mean where several models report
-    parameters: int
+    epoch: int | None  # after which it was measured; the mean of several models; None for a kernel
+    parameters: int | None  # None for a kernel
     seconds: float  # this fold's share of the time of all models trained side by side
     graphs_per_second: float  # training graphs, of all of them
     peak_memory: int | None  # bytes

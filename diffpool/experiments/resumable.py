@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -21,9 +20,10 @@ from diffpool.experiments.checkpoint import (
     save_checkpoint,
 )
 from diffpool.experiments.cohorts import CohortRun, Snapshot, next_tasks
-from diffpool.experiments.origin import commit, device_name, peak_memory, versions
+from diffpool.experiments.origin import device_name, peak_memory, versions
 from diffpool.experiments.protocols import Protocol
-from diffpool.experiments.records import Record, append_records, read_records
+from diffpool.experiments.recorded import FoldResult, Heading, RunRecords
+from diffpool.experiments.records import Record
 from diffpool.experiments.run_key import run_key
 from diffpool.experiments.tasks import FoldScore, Plan, Task
 from diffpool.training import TOO_LITTLE_FOR_ONE, is_out_of_memory, release_memory
@@ -61,20 +61,22 @@ class ResumableRun:
         checkpoint_seconds: float,
     ):
         self.plan, self.protocol, self.dataset = plan, protocol, dataset
-        self.out, self.watch, self.notify = out, watch, notify
+        self.watch, self.notify = watch, notify
         self.interval = checkpoint_seconds
-        self.key = run_key(plan, dataset, protocol)
-        self.path = checkpoint_path(out, self.key)
+        heading = Heading(
+            key=run_key(plan, dataset, protocol),
+            method=plan.method.name,
+            dataset=dataset.name,
+            features=dataset.features,
+            protocol=protocol.name,
+            seed=plan.seed,
+            device=device_name(dataset.x.device),
+            versions=versions(),
+        )
+        self.records = RunRecords(out, heading, plan.places())
+        self.path = checkpoint_path(out, heading.key)
         self.checkpoint = Checkpoint()
         self.saved, self.pause = time.monotonic(), checkpoint_seconds
-        self.records = self._read()
-
-    def _read(self) -> list[Record]:
-        return [record for record in read_records(self.out) if record.key == self.key]
-
-    @property
-    def complete(self) -> bool:
-        return {(r.repeat, r.fold) for r in self.records} >= set(self.plan.places())
 
     def train(self, size: int | None) -> None:
         """Go on from the checkpoint until every fold is recorded."""
@@ -82,7 +84,7 @@ class ResumableRun:
         if self.dataset.x.is_cuda:
             torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
         self._record()
-        while not self.complete:
+        while not self.records.complete:
             progress, self.checkpoint.progress = self.checkpoint.progress, None
             chosen = self._next(size, progress)
             if not self._train_cohort(chosen, progress):
@@ -99,7 +101,7 @@ class ResumableRun:
         chosen = next_tasks(tasks, done, size, self.dataset, self.checkpoint.most)
         if not chosen:
             raise TrainingError(
-                f"expected records of all folds in {self.out}, got fewer: was the file changed by hand?"
+                f"expected records of all folds in {self.records.out}, got fewer: was the file changed by hand?"
             )
         return chosen
 
@@ -147,29 +149,13 @@ class ResumableRun:
     def _record(self) -> None:
         """Append the records of the folds that are finished and not recorded yet."""
         scores = self.protocol.scores(self.plan, self.checkpoint.done)
-        self.records = self._read()
-        present = {(r.repeat, r.fold) for r in self.records}
-        new = [score for score in scores if (score.repeat, score.fold) not in present]
-        if new:
-            origin: dict[str, Any] = {
-                "commit": commit(),
-                "device": device_name(self.dataset.x.device),
-                "versions": versions(),
-            }
-            append_records(self.out, [self._made(score, origin) for score in new])
-            self.records = self._read()
+        self.records.add([self._result(score) for score in scores])
 
-    def _made(self, score: FoldScore, origin: dict[str, Any]) -> Record:
+    def _result(self, score: FoldScore) -> FoldResult:
         seconds = sum(result.seconds for result in score.results)
-        return Record(
-            key=self.key,
-            method=self.plan.method.name,
-            dataset=self.dataset.name,
-            features=self.dataset.features,
-            protocol=self.protocol.name,
-            fold=score.fold,
+        return FoldResult(
             repeat=score.repeat,
-            seed=self.plan.seed,
+            fold=score.fold,
             settings={
                 "architecture": asdict(score.task.method.architecture),
                 "training": asdict(score.task.method.training),
@@ -181,7 +167,6 @@ class ResumableRun:
             graphs_per_second=sum(result.graphs for result in score.results) / max(seconds, 1e-9),
             peak_memory=self.checkpoint.peak_memory,
             details=score.details,
-            **origin,
         )
 
     def _status(self, tasks: list[Task], now: Snapshot) -> Status:
@@ -195,7 +180,7 @@ class ResumableRun:
             models=models,
             finished=finished,
             folds=len(self.plan.places()),
-            records=tuple(self.records),
+            records=tuple(self.records.found),
             tasks=tuple(task.name for task in tasks),
             epochs=epochs,
             now=now,

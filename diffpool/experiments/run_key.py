@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from diffpool.data import GraphDataset
+from diffpool.data import Categories, Fold, GraphDataset, RawGraphs
+from diffpool.experiments.methods import KernelMethod
 from diffpool.experiments.origin import versions
-from diffpool.experiments.protocols import Protocol
+from diffpool.experiments.protocols import InnerCV, Protocol
 from diffpool.experiments.tasks import Plan
+
+KERNEL_PACKAGES = ("numpy", "scipy", "scikit-learn")  # that a kernel's result comes from
 
 
 def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
@@ -32,16 +36,43 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
         "features": dataset.features,
         "data": fingerprint(dataset),
         "protocol": {"name": protocol.name, **asdict(protocol)},
-        "folds": [
-            _digest(p for f in folds for p in (f.train, f.validation, f.test))
-            for folds in plan.folds
-        ],
+        "folds": _fold_digests(plan.folds),
         "seed": plan.seed,
         "versions": [known["torch"], known["diffpool"]],
         "device": dataset.x.device.type,
     }
+    return _hash(about)
+
+
+def kernel_run_key(
+    method: KernelMethod,
+    protocol: InnerCV,
+    raw: RawGraphs,
+    folds: Sequence[Sequence[Fold]],
+    seed: int,
+) -> str:
+    """The same for a kernel with an SVM."""
+    known = versions(*KERNEL_PACKAGES)
+    tables = [t.codes if isinstance(t, Categories) else t for t in vars(raw).values()]
+    about = {
+        "method": method.settings(),
+        "dataset": raw.name,
+        "data": _digest(t for t in tables if isinstance(t, np.ndarray)),
+        "protocol": {"name": protocol.name, **asdict(protocol)},
+        "folds": _fold_digests(folds),
+        "seed": seed,
+        "versions": [known[name] for name in ("diffpool", *KERNEL_PACKAGES)],
+    }
+    return _hash(about)
+
+
+def _hash(about: dict[str, Any]) -> str:
     text = json.dumps(about, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+def _fold_digests(folds: Sequence[Sequence[Fold]]) -> list[str]:
+    return [_digest(p for f in own for p in (f.train, f.validation, f.test)) for own in folds]
 
 
 def fingerprint(dataset: GraphDataset) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,18 @@ import numpy as np
 from diffpool.data import Fold
 from diffpool.experiments.methods import Method, with_settings
 
-STAGES = ("folds", "fold", "point", "final", "hold-out")  # the first number of every derived seed
+# The first number of every derived seed.
+STAGES = ("folds", "fold", "point", "final", "hold-out", "inner")
 
 
 def derived_seed(seed: int, *path: int) -> int:
     """A seed of its own for each place in a run: it depends on nothing else."""
     return int(np.random.SeedSequence(seed, spawn_key=path).generate_state(1)[0])
+
+
+def places(folds: Sequence[Sequence[Fold]]) -> list[tuple[int, int]]:
+    """(repeat, fold) in the order of the records."""
+    return [(r, f) for r, own in enumerate(folds) for f in range(len(own))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +35,7 @@ class Plan:
     folds: tuple[tuple[Fold, ...], ...]  # for each repeat
 
     def places(self) -> list[tuple[int, int]]:
-        """(repeat, fold) in the order of the records."""
-        return [(r, f) for r, folds in enumerate(self.folds) for f in range(len(folds))]
+        return places(self.folds)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,15 @@
+from diffpool.kernels.base import GraphKernel
+from diffpool.kernels.graphlet import Graphlet
+from diffpool.kernels.matrices import KERNELS, gram_matrices
+from diffpool.kernels.shortest_path import ShortestPath
+from diffpool.kernels.weisfeiler_lehman import WeisfeilerLehman, WeisfeilerLehmanAssignment
+
+__all__ = [
+    "KERNELS",
+    "GraphKernel",
+    "Graphlet",
+    "ShortestPath",
+    "WeisfeilerLehman",
+    "WeisfeilerLehmanAssignment",
+    "gram_matrices",
+]
