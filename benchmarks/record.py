@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from diffpool.experiments.origin import device_name
+
 RECORDS = Path(__file__).parent / "records"
 
 
@@ -102,7 +104,7 @@ def origin() -> dict[str, Any]:
         "commit": _commit(),
         "versions": versions,
         "hardware": {
-            "cpu": _cpu(),
+            "cpu": device_name(torch.device("cpu")),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "gpu": gpu,
@@ -129,13 +131,3 @@ def _commit() -> str:
         return run("rev-parse", "--short", "HEAD") + ("-changed" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-
-
-def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
