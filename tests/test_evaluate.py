@@ -139,6 +139,23 @@ def test_a_finished_run_is_not_trained_again(
     assert evaluate(method, dataset, out=tmp_path / "r.jsonl").records == first.records
 
 
+def test_what_a_process_killed_after_its_last_record_left_is_removed(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.jsonl"
+    first = evaluate(method, dataset, out=out)
+    path = checkpoint_path(out, first.key)
+    path.parent.mkdir()
+    for name in (path.name, f".{path.name}.7.part", path.with_suffix(".lock").name):
+        (path.parent / name).write_bytes(b"left")
+    with only_process(path):  # another process is still at it: its business
+        assert evaluate(method, dataset, out=out).records == first.records
+        assert path.exists()
+    path.parent.mkdir(exist_ok=True)
+    assert evaluate(method, dataset, out=out).records == first.records
+    assert [p.name for p in tmp_path.iterdir()] == ["r.jsonl"]
+
+
 def test_the_key_changes_with_everything_that_changes_the_result(
     dataset: GraphDataset, method: Method
 ) -> None:

@@ -108,6 +108,13 @@ def remove_checkpoint(path: Path) -> None:
         path.parent.rmdir()
 
 
+def remove_leftovers(path: Path) -> None:
+    """What a process killed after its last record left beside the results; nothing if another one is at it."""
+    if path.parent.exists():
+        with contextlib.suppress(SettingError), only_process(path):
+            remove_checkpoint(path)
+
+
 @contextlib.contextmanager
 def only_process(path: Path) -> Iterator[None]:
     """Keep other processes from the run with this checkpoint; an error if one is at it."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from diffpool.data import Fold, GraphDataset, RawGraphs, read_folds, stratified_folds
 from diffpool.errors import DataError, SettingError
-from diffpool.experiments.checkpoint import checkpoint_path, only_process
+from diffpool.experiments.checkpoint import checkpoint_path, only_process, remove_leftovers
 from diffpool.experiments.evaluation import Evaluation
 from diffpool.experiments.kernel_status import KernelWatch, MakeGrams
 from diffpool.experiments.methods import KernelMethod, Method, kernel_method, settings_for
@@ -56,7 +56,9 @@ def evaluate(
     plan = make_plan(method, dataset, repeats, seed, folds)
     run = ResumableRun(plan, protocol, dataset, Path(out), watch, notify, checkpoint_seconds)
     append_records(out, [])  # find out now, not after the training, if nothing can be written there
-    if not run.records.complete:
+    if run.records.complete:
+        remove_leftovers(run.path)
+    else:
         with only_process(run.path):
             run.train(cohort)
     return _evaluation(run.records)
@@ -91,8 +93,11 @@ def evaluate_kernel(
     made = make_folds(raw.classes.codes[:, 0], repeats, seed, folds)
     run = KernelRun(method, protocol, raw.undirected(), made, seed, Path(out), watch)
     append_records(out, [])
-    if not run.records.complete:
-        with only_process(checkpoint_path(out, run.records.heading.key)):
+    path = checkpoint_path(out, run.records.heading.key)
+    if run.records.complete:
+        remove_leftovers(path)
+    else:
+        with only_process(path):
             run.run(jobs or cores(), make_grams)
     return _evaluation(run.records)
 
