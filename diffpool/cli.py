@@ -18,6 +18,7 @@ from diffpool.console import (
     errors,
     graphs_bar,
     percent,
+    preparing_bar,
     print_statistics,
 )
 from diffpool.data import GraphDataset, RawGraphs, embedded, iter_graphs, read_raw
@@ -38,6 +39,8 @@ from diffpool.experiments import (
     evaluate_kernel,
     kernel_method,
     needs_edges,
+    parse_settings,
+    prepared,
     settings_for,
     train_once,
 )
@@ -142,7 +145,17 @@ EntropyWeight = Annotated[
 Conv = Annotated[
     str | None,
     typer.Option(
-        help="`sage`, `gcn`, `gin`, or `edge-sage`, which uses edge labels and attributes.",
+        help="`sage`, `gcn`, `gin`, `none` (no edges), or `edge-sage`, which uses edge labels and attributes.",
+        show_default="the method's",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting of an architecture or of training (docs/methods.md), such as `assignment=gumbel`, "
+        "`set2set_steps=0` or `head=64,32`; may be repeated.",
         show_default="the method's",
     ),
 ]
@@ -212,6 +225,7 @@ def train(
     link_weight: LinkWeight = None,
     entropy_weight: EntropyWeight = None,
     conv: Conv = None,
+    settings: Settings = None,
     features: FeaturesOption = "auto",
     directed: Directed = False,
     data_dir: DataDir = None,
@@ -243,17 +257,20 @@ def train(
         "link_weight": link_weight,
         "entropy_weight": entropy_weight,
         "conv": conv,
+        **parse_settings(settings or []),
     }
     chosen = settings_for(method, dataset, seed=seed, **_given(changes))
     place = _device(device, precision)
     _check_out(out)
-    edges = chosen.architecture.conv == "edge-sage"
     where = (data_dir, smiles, label, target)
+    edges = chosen.architecture.edges
     data = _load(dataset, seed, where, features, edges, directed).to(place)
+    with preparing_bar() as preparing:
+        chosen, data = prepared(chosen, data, preparing)
     describe(data, chosen)
     with epochs_bar(chosen) as watch:
         outcome = train_once(chosen, data, out, watch)
-    _draw(outcome, data, out)
+    _draw(outcome, out)
     best = outcome.best_epoch
     console.print(
         f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
@@ -332,6 +349,7 @@ def evaluate(
     link_weight: LinkWeight = None,
     entropy_weight: EntropyWeight = None,
     conv: Conv = None,
+    settings: Settings = None,
     features: FeaturesOption = "auto",
     directed: Directed = False,
     data_dir: DataDir = None,
@@ -373,6 +391,7 @@ def evaluate(
             "link_weight": link_weight,
             "entropy_weight": entropy_weight,
             "conv": conv,
+            **parse_settings(settings or []),
         }
     )
     chosen = settings_for(method.value, dataset, **changes)
@@ -381,6 +400,8 @@ def evaluate(
     edges, where = needs_edges(chosen, way), (data_dir, smiles, label, None)
     data = _load(dataset, seed, where, features, edges, directed).to(place)
     shown = errors if as_json else console
+    with preparing_bar() as preparing:
+        chosen, data = prepared(chosen, data, preparing)
     title = f"{chosen.name} on {data.name}, protocol {way.name}, on {data.x.device}"
     with evaluation_display(shown, title) as watch:
         result = evaluate_method(
@@ -501,7 +522,7 @@ def _load(
     seed: int,
     where: Where,
     features: str,
-    edges: bool,
+    edges: bool | None,
     directed: bool,
 ) -> GraphDataset:
     if dataset == "embedded":
@@ -521,14 +542,14 @@ def _read(
         return read_raw(dataset, data_dir, smiles, label, target, refresh, progress)
 
 
-def _draw(outcome: Outcome, dataset: GraphDataset, out: Path) -> None:
+def _draw(outcome: Outcome, out: Path) -> None:
     try:
         from diffpool.viz import draw_clusters
     except ImportError:
         console.print("no picture: `pip install 'diffpool\\[plot]'` adds clusters.png")
         return
-    graph = int(outcome.fold.test[0])
-    draw_clusters(outcome.model, dataset.batch([graph]), dataset.class_names, out / "clusters.png")
+    batch = outcome.dataset.batch([int(outcome.fold.test[0])])
+    draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
 
 
 def _given(changes: dict[str, Any]) -> dict[str, Any]:

@@ -80,6 +80,24 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 @contextmanager
+def preparing_bar() -> Iterator[Callable[[float], None]]:
+    """A bar that appears where something is computed of the graphs; call what it gives with the share that is done."""
+    columns = (TextColumn("preparing graphs"), BarColumn(bar_width=None), TimeRemainingColumn())
+    progress = Progress(*columns, console=errors, transient=True)
+    task = progress.add_task("preparing", total=1.0)
+
+    def watch(share: float) -> None:
+        progress.start()
+        progress.update(task, completed=share)
+
+    try:
+        yield watch
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+
+
+@contextmanager
 def graphs_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar over graphs; call what it gives with the number that has been added."""
     columns = (

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from diffpool.graphs import DenseGraphs, Graphs, squared_norms
 from diffpool.layout import Layout, column_mask
+from diffpool.segment import nn
 
 
 def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> Tensor:
@@ -22,6 +24,9 @@ def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> T
 def pooled_graphs(graphs: Graphs, s: Tensor, clusters: Layout) -> DenseGraphs:
     """Equation 4: A' = SᵀAS, as Sᵀ(AS): the assignment is propagated one hop, then contracted."""
     adj = graphs.contract(s, graphs.propagate(s), clusters, square=True)
+    mask = None if clusters.clean else column_mask(clusters, clusters)
+    if mask is not None:  # nobody writes the gradient where a graph has no columns
+        adj = adj.masked_fill(~mask, 0)
     return DenseGraphs.of(clusters, adj, pooled_channels(graphs, s, clusters))
 
 
@@ -33,11 +38,18 @@ def pooled_channels(graphs: Graphs, s: Tensor, clusters: Layout) -> tuple[Tensor
     )
 
 
+def unpooled_features(s: Tensor, h: Tensor, rows: Layout, clusters: Layout) -> Tensor:
+    """The way back of equation 3: S H', what each node's clusters have. Local [N, W], [K, D] → [N, D]."""
+    return nn(s, h, rows, clusters)
+
+
 # Equation 5, Z = GNN_embed(A, X), is `nn.Encoder.forward`.
 
 
 def assignment(logits: Tensor, rows: Layout, clusters: Layout) -> Tensor:
     """Equation 6: S = softmax(GNN_pool(A, X)), each node over the clusters of its graph: [N, W] → local [N, W]."""
+    if logits.shape[1] != clusters.largest:  # a step on a GPU may have room for more
+        logits = pad(logits, (0, clusters.largest - logits.shape[1]))
     mask = column_mask(rows, clusters)
     if mask is None:
         return logits.softmax(-1)

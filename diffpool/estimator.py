@@ -101,7 +101,7 @@ class _Estimator(BaseEstimator):
         if self.edge_features:
             given.setdefault("conv", "edge-sage")
         method = settings_for(self.method, raw.name, seed=self.seed, **given)
-        edges = method.architecture.conv == "edge-sage"
+        edges = method.architecture.edges
         dataset = GraphDataset.of(raw, self.features, edges).to(self.device)
         outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)
         self.model_: TrainedModel = outcome.trained

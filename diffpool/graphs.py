@@ -72,6 +72,54 @@ class Channel(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Prepared:
+    """What was computed of graphs before any training; it goes with them into every batch (`diffpool.preparation`).
+
+    Numbers of nodes, edges and clusters are counted within a graph, so that they are the same in every batch.
+    """
+
+    nodes: Tensor | None = None  # [N, …] int64: of each node
+    graphs: Tensor | None = None  # [B, …] int64: of each graph
+    coarser: SparseGraphs | None = None  # the same graphs with fewer nodes
+    what: str = ""  # how it was made
+
+    def with_empty_graph(self) -> Prepared:
+        """And that of one graph more, of a single node: zeros."""
+
+        def grown(t: Tensor | None) -> Tensor | None:
+            return None if t is None else torch.cat([t, t.new_zeros(1, *t.shape[1:])])
+
+        coarser = None if self.coarser is None else self.coarser.with_empty_graph()
+        return replace(self, nodes=grown(self.nodes), graphs=grown(self.graphs), coarser=coarser)
+
+    def select(self, graphs: Tensor, nodes: Tensor, layout: Layout | None = None) -> Prepared:
+        """Of these graphs and nodes; `layout` is that of the batch, where there is something coarser."""
+        device = nodes.device
+        coarser = None
+        if self.coarser is not None:
+            assert layout is not None
+            sizes = torch.where(layout.sizes > 0, self.coarser.layout.sizes[graphs.cpu()], 0)
+            coarser, _ = self.coarser.select(graphs, Layout.of(sizes, device, layout.models))
+        return replace(
+            self,
+            nodes=None if self.nodes is None else self.nodes[nodes],
+            graphs=None if self.graphs is None else self.graphs[graphs.to(device)],
+            coarser=coarser,
+        )
+
+    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> Prepared:
+        return replace(
+            self,
+            nodes=None if self.nodes is None else self.nodes.to(device),
+            graphs=None if self.graphs is None else self.graphs.to(device),
+            coarser=None if self.coarser is None else self.coarser.to(device, dtype),
+        )
+
+
+NOTHING = Prepared()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseGraphs(_Graphs):
     """B graphs as one edge list: memory linear in nodes and edges, no graph padded, cut or dropped.
 
@@ -85,6 +133,7 @@ class SparseGraphs(_Graphs):
     inverse_degree: Tensor  # [N]: 1/degree, 0 for a node without edges
     squared_norm: Tensor  # [B]: ‖A‖²_F
     channels: tuple[Channel, ...] = ()  # edge features, one matrix with the entries of A each
+    prepared: Prepared = NOTHING
 
     @classmethod
     def from_edges(
@@ -212,6 +261,7 @@ class SparseGraphs(_Graphs):
             degree=grown(degree),
             inverse_degree=grown(self.inverse_degree),
             squared_norm=grown(self.squared_norm),
+            prepared=self.prepared.with_empty_graph(),
         )
 
     def select(
@@ -244,6 +294,7 @@ class SparseGraphs(_Graphs):
             inverse_degree=self.inverse_degree[nodes],
             squared_norm=self.squared_norm[chosen.to(device)],
             channels=tuple(Channel(v[edges], t[edges_t]) for v, t in self.channels),
+            prepared=self.prepared.select(chosen, nodes, layout),
         ), nodes
 
     def to(
@@ -262,6 +313,7 @@ class SparseGraphs(_Graphs):
             channels=tuple(
                 Channel(v.to(device, dtype), t.to(device, dtype)) for v, t in self.channels
             ),
+            prepared=self.prepared.to(device, dtype),
         )
 
     def __repr__(self) -> str:
@@ -277,14 +329,21 @@ class DenseGraphs(_Graphs):
     degree: Tensor  # [K]: A1
     inverse_degree: Tensor  # [K]: 1/degree, 0 where the degree is 0
     channels: tuple[Tensor, ...] = ()  # edge features: local [K, W] each
+    prepared: Prepared = NOTHING
     # That of the features of this level, which both networks ask for first.
     means: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, layout: Layout, adj: Tensor, channels: tuple[Tensor, ...] = ()) -> DenseGraphs:
+    def of(
+        cls,
+        layout: Layout,
+        adj: Tensor,
+        channels: tuple[Tensor, ...] = (),
+        prepared: Prepared = NOTHING,
+    ) -> DenseGraphs:
         """Graphs with these blocks: local [K, W]."""
         degree = adj.sum(-1)
-        return cls(layout, adj, degree, _inverse(degree), channels)
+        return cls(layout, adj, degree, _inverse(degree), channels, prepared)
 
     @property
     def squared_norm(self) -> Tensor:

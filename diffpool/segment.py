@@ -352,6 +352,13 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     return sums if layout.complete else sums[:-1]
 
 
+def to_rows(h: Tensor, layout: Layout) -> Tensor:
+    """What each graph has, given to all its rows: [B, …] → [N, …]; zero for a row of no graph."""
+    if not layout.complete:
+        h = torch.cat([h, h.new_zeros(1, *h.shape[1:])])
+    return h.index_select(0, layout.graph_of_row)
+
+
 def max_rows(h: Tensor, layout: Layout) -> Tensor:
     """The maximum over each graph's rows: [N, D] → [B, D]; zero for an empty graph."""
     if layout.uniform and layout.total > 0:

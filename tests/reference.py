@@ -179,7 +179,7 @@ def classify(model: GraphClassifier, adjs: list[Tensor], xs: list[Tensor]) -> Re
     for level, pooler in enumerate(model.poolers):
         zs = encode(model.encoders[level], adjs, xs, running)
         if model.every_level:
-            vectors.append([readout(z, model.how) for z in zs])
+            vectors.append([readout(z, model.readout) for z in zs])
         rule = model.clusters[level]
         counts = [cluster_count(rule.most, rule.ratio, len(x)) for x in xs]
         logits = encode(pooler.gnn, adjs, xs, running, counts)
@@ -191,7 +191,7 @@ def classify(model: GraphClassifier, adjs: list[Tensor], xs: list[Tensor]) -> Re
         assignments.append(ss)
         adjacencies.append(adjs)
     last = encode(model.encoders[-1], adjs, xs, running)
-    vectors.append([readout(z, model.how) for z in last])
+    vectors.append([readout(z, model.readout) for z in last])
     rows = [torch.cat([level[g] for level in vectors]) for g in batch]
     return Result(
         logits=torch.stack([head(model.head, row) for row in rows]),

@@ -24,15 +24,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cuda": {"layout"},
     "segment": {"cuda", "layout", "native"},
     "graphs": {"cuda", "errors", "layout", "native", "segment"},
-    "equations": {"graphs", "layout"},
+    "equations": {"graphs", "layout", "segment"},
     # 1: models and data do not know each other
     "nn": {"cuda", "equations", "errors", "graphs", "layout", "native", "segment"},
     "data": {"errors", "graphs", "native"},
     # 2
     "kernels": {"data", "errors", "graphs"},
-    "training": {"cuda", "data", "errors", "graphs", "layout", "native", "nn", "segment"},
+    "preparation": {"data", "errors", "graphs", "nn"},
+    "training": {
+        *("cuda", "data", "errors", "graphs", "layout", "native", "nn", "preparation", "segment"),
+    },
     # 3
-    "experiments": {"data", "errors", "kernels", "nn", "training", "version"},
+    "experiments": {"data", "errors", "kernels", "nn", "preparation", "training", "version"},
     # 4
     "viz": {"data", "graphs", "nn"},
     # 5
@@ -52,11 +55,12 @@ MAY_IMPORT: dict[str, set[str]] = {
 HOMES: dict[str, tuple[str, ...]] = {
     "torch": ("",),
     "numpy": ("",),
-    "scipy": ("data", "graphs", "kernels"),
-    "safetensors": ("data.cache", "experiments.checkpoint", "training"),
+    "scipy": ("data", "graphs", "kernels", "preparation"),
+    "safetensors": ("data.cache", "experiments.checkpoint", "preparation.cache", "training"),
     "sklearn": ("data.splits", "kernels", "estimator"),
     "matplotlib": ("viz",),
     "networkx": ("data.own", "viz"),
+    "igraph": ("preparation",),
     "rdkit": ("data.molecules",),
     "torch_geometric": ("data.own",),
     "triton": ("cuda",),

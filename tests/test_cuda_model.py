@@ -16,6 +16,7 @@ from diffpool import native
 native.kernels = None
 from diffpool.data import Categories, GraphDataset, RawGraphs
 from diffpool.nn import PAPER, RELEASED, build
+from diffpool.preparation.prepare import prepare
 from diffpool.training import CohortBatches
 from diffpool.training.captured import Capacity, Drawing
 
@@ -39,6 +40,16 @@ ARCHITECTURES = {
     "one number of clusters": replace(PAPER, clusters="dataset", readout="max"),
     "gin": replace(PAPER, conv="gin"),
     "released": RELEASED,
+    "straight-through": replace(PAPER, poolings=2, ratio=0.4, assignment="straight-through"),
+    "random": replace(PAPER, poolings=2, ratio=0.4, pooler="random"),
+    "uniform": replace(PAPER, pooler="uniform"),
+    "s2v": replace(PAPER, conv="s2v", layers_before=1, layers_after=1, last_order=("batch",)),
+    "set2set": replace(PAPER, poolings=0, readout="set2set"),
+    "sort": replace(
+        PAPER, conv="dgcnn", poolings=0, layers_before=1, order=("tanh",), last_order=("tanh",),
+        concat=True, readout="sort", sorted_nodes=12,
+    ),
+    "fields": replace(PAPER, poolings=0, readout="fields", field_count=9, field_size=4),
 }
 rng = np.random.default_rng(0)
 sizes = np.array([13, 1, 70, 8, 0, 41])
@@ -54,6 +65,7 @@ models = 2
 chosen = np.array([[0, 2, 1, 4], [5, 3, -1, -1]])
 for name in NAMES:
     architecture = replace(ARCHITECTURES[name], hidden=8)
+    ready = prepare(architecture, dataset.graphs, 70, keep=False)
     torch.manual_seed(0)
     double = build(architecture, dataset.num_features, 2, 70, models=models).double()
     with torch.no_grad():
@@ -64,7 +76,7 @@ for name in NAMES:
             results = []
             for dtype in (torch.float64, torch.float32):
                 here = copy.deepcopy(double).to(dtype).train(training)
-                own = replace(dataset, graphs=dataset.graphs.to(dtype=dtype), x=dataset.x.to(dtype))
+                own = replace(dataset, graphs=ready.to(dtype=dtype), x=dataset.x.to(dtype))
                 batches = CohortBatches(own, here.clusters)
                 if drawn and dtype == torch.float32:
                     numbers = torch.from_numpy(np.where(chosen >= 0, chosen, len(sizes)))
@@ -74,7 +86,8 @@ for name in NAMES:
                     graphs, plan, x, y, real = batches.batch(chosen).parts
                 found = here(graphs, x, plan)
                 mask = real.view(-1)
-                loss = (found.logits[mask] * found.logits[mask].detach().cos()).sum()
+                weights = torch.linspace(-1, 2, int(2 * mask.sum()), dtype=dtype).view(-1, 2)
+                loss = (found.logits[mask] * weights).sum()
                 for number, (kind, value) in enumerate(sorted(found.losses.items())):
                     loss = loss + (1 + number) * value[mask].sum()
                 grads = torch.autograd.grad(loss, list(here.parameters()))
@@ -88,7 +101,10 @@ for name in NAMES:
 print("equal")
 """
 
-KINDS = ("paper", "two poolings", "side by side", "one number of clusters", "gin", "released")
+KINDS = (
+    *("paper", "two poolings", "side by side", "one number of clusters", "gin", "released"),
+    *("straight-through", "random", "uniform", "s2v", "set2set", "sort", "fields"),
+)
 
 
 @needs_triton

@@ -12,19 +12,32 @@ from diffpool.nn import Architecture, build
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"conv": "gat"}, "expected a convolution of sage, edge-sage, gcn, gin, sum, got 'gat'"),
+        (
+            {"conv": "gat"},
+            "expected a convolution of sage, edge-sage, gcn, gin, sum, dgcnn, none, edge-conditioned, s2v, got 'gat'",
+        ),
         ({"hidden": 0}, "expected hidden from 1 to 1048576, got 0"),
         ({"layers_before": 0}, "expected layers_before from 1 to 1000, got 0"),
         ({"layers_after": 0}, "expected layers_after from 1 to 1000, got 0"),
         ({"poolings": -1}, "expected poolings from 0 to 100, got -1"),
         ({"ratio": 0.0}, "expected a ratio above 0 and at most 1, got 0.0"),
         ({"ratio": 1.5}, "expected a ratio above 0 and at most 1, got 1.5"),
-        ({"readout": "median"}, "expected a readout of sum, mean, max, got 'median'"),
+        (
+            {"readout": "median"},
+            "expected a readout of sum, mean, max, set2set, sort, fields, got 'median'",
+        ),
         (
             {"order": ("l2", "layer")},
-            r"expected steps of l2, relu, batch, node-index, got \['layer'",
+            r"expected steps of l2, relu, tanh, batch, node-index, got \['layer'",
         ),
-        ({"last_order": ("tanh",)}, "expected steps of"),
+        ({"last_order": ("sigmoid",)}, "expected steps of"),
+        ({"pooler": "topk"}, "expected a pooler of diffpool, graclus, random, uniform, pyramid"),
+        ({"assignment": "hard"}, "expected an assignment of soft, straight-through, gumbel"),
+        ({"set2set_steps": -1}, "expected set2set_steps from 0 to 1048576, got -1"),
+        (
+            {"readout": "set2set", "every_level": True},
+            "expected a readout of sum, mean or max at every",
+        ),
         ({"assignment_order": ("softmax",)}, "expected steps of"),
         ({"clusters": "level"}, "expected clusters graph, dataset or numbers, got 'level'"),
         ({"clusters": (4, 2)}, r"one number of clusters, .* each of 1 poolings, got \(4, 2\)"),

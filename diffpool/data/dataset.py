@@ -48,10 +48,12 @@ class GraphDataset:
         cls,
         raw: RawGraphs,
         features: str | Sequence[str] = "auto",
-        edges: bool = False,
+        edges: bool | None = False,
         directed: bool = False,
     ) -> GraphDataset:
-        """Raw graphs with a choice of features, and edge features if `edges`; see `FeatureMap.choose`.
+        """Raw graphs with a choice of features, and edge features if `edges` (None: if there are any).
+
+        See `FeatureMap.choose`.
 
         The missing reverse of an edge is added, unless `directed`. With targets and no classes it is for regression.
         """

@@ -72,11 +72,11 @@ class FeatureMap:
 
     @classmethod
     def choose(
-        cls, raw: RawGraphs, nodes: str | Sequence[str] = "auto", edges: bool = False
+        cls, raw: RawGraphs, nodes: str | Sequence[str] = "auto", edges: bool | None = False
     ) -> FeatureMap:
         """A choice for these graphs: parts by name, or `auto`: attributes and labels, else degrees.
 
-        `edges`: also their labels and attributes, as channels.
+        `edges`: also their labels and attributes, as channels; None: if there are any.
         """
         if isinstance(nodes, str):
             nodes = nodes.split(",") if nodes != "auto" else _usual(raw)
@@ -92,10 +92,10 @@ class FeatureMap:
                     "try degree, log-degree, clustering or constant"
                 )
         channels = []
-        if edges:
+        if edges is not False:
             channels += ["labels"] if raw.edge_labels is not None else []
             channels += ["attributes"] if raw.edge_attributes is not None else []
-            if not channels:
+            if edges and not channels:
                 raise SettingError(
                     f"expected edge labels or attributes in {raw.name}, got neither: "
                     "choose a convolution without edge features"

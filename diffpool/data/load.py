@@ -19,7 +19,7 @@ def load_dataset(
     data_dir: str | Path | None = None,
     seed: int = 0,
     features: str | Sequence[str] = "auto",
-    edge_features: bool = False,
+    edge_features: bool | None = False,
     directed: bool = False,
 ) -> GraphDataset:
     """`embedded` (generated from the seed), a data set of the TU collection by its name, or a file of your own.

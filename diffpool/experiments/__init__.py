@@ -1,6 +1,12 @@
 from diffpool.experiments.evaluate import evaluate, evaluate_kernel
 from diffpool.experiments.evaluation import Evaluation
-from diffpool.experiments.grid import DEFAULT_GRID, Grid, make_grid, parse_grid
+from diffpool.experiments.grid import (
+    DEFAULT_GRID,
+    Grid,
+    make_grid,
+    parse_grid,
+    parse_settings,
+)
 from diffpool.experiments.kernel_status import KernelStatus
 from diffpool.experiments.methods import (
     KERNEL_METHODS,
@@ -10,6 +16,7 @@ from diffpool.experiments.methods import (
     kernel_method,
     settings_for,
 )
+from diffpool.experiments.prepared import prepared
 from diffpool.experiments.protocols import (
     KERNEL_PROTOCOLS,
     PROTOCOLS,
@@ -55,6 +62,8 @@ __all__ = [
     "make_grid",
     "needs_edges",
     "parse_grid",
+    "parse_settings",
+    "prepared",
     "read_records",
     "settings_for",
     "train_once",

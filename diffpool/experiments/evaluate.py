@@ -14,6 +14,7 @@ from diffpool.experiments.checkpoint import checkpoint_path, only_process, remov
 from diffpool.experiments.evaluation import Evaluation
 from diffpool.experiments.kernel_status import KernelWatch, MakeGrams
 from diffpool.experiments.methods import KernelMethod, Method, kernel_method, settings_for
+from diffpool.experiments.prepared import check_grid, prepared
 from diffpool.experiments.protocols import (
     FOLDS,
     InnerCV,
@@ -26,6 +27,7 @@ from diffpool.experiments.records import append_records
 from diffpool.experiments.resumable import Notify, ResumableRun, Watch
 from diffpool.experiments.tasks import STAGES, Plan, derived_seed
 from diffpool.experiments.threads import cores
+from diffpool.preparation.prepare import Watch as Preparing
 
 GivenFolds = str | Path | Sequence[Fold] | None
 
@@ -43,16 +45,20 @@ def evaluate(
     watch: Watch = lambda status: None,
     notify: Notify = warnings.warn,
     checkpoint_seconds: float = 5.0,
+    preparing: Preparing = lambda share: None,
 ) -> Evaluation:
     """The accuracy of a neural method on every fold, each recorded in the file `out` when it is finished.
 
     `folds`: a file of published folds, or folds; else they are made from the seed, others for each repeat. `cohort`: at
     most so many models side by side, by default as many as suit the device. What is recorded is not trained again.
-    `watch` gets the status after every epoch, `notify` a line for people if memory does not suffice for a cohort.
+    `watch` gets the status after every epoch, `notify` a line for people if memory does not suffice for a cohort,
+    `preparing` the share of what is computed before any training, for methods that want something of the graphs.
     """
     method = settings_for(method, dataset.name) if isinstance(method, str) else method
     protocol = choose_protocol(protocol) if isinstance(protocol, str) else protocol
     _check(repeats=repeats, cohort=cohort, seed=seed)
+    method, dataset = prepared(method, dataset, preparing)
+    check_grid(method, dataset, protocol)
     plan = make_plan(method, dataset, repeats, seed, folds)
     run = ResumableRun(plan, protocol, dataset, Path(out), watch, notify, checkpoint_seconds)
     append_records(out, [])  # find out now, not after the training, if nothing can be written there

@@ -55,6 +55,28 @@ def parse_grid(words: Iterable[str]) -> Grid:
     return make_grid(values)
 
 
+def parse_settings(words: Iterable[str]) -> dict[str, Any]:
+    """The settings of words such as `assignment=gumbel`, `head=64,32` and `concat=true`."""
+    known = {f.name: f.default for kind in (Architecture, Training) for f in fields(kind)}
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or name not in known:
+            raise SettingError(
+                f"expected --set NAME=VALUE with a setting of {', '.join(known)}, got {word!r}"
+            )
+        if isinstance(known[name], bool):
+            if text not in ("true", "false"):
+                raise SettingError(f"expected {name}=true or {name}=false, got {word!r}")
+            values[name] = text == "true"
+        elif isinstance(known[name], tuple) or "," in text:
+            values[name] = tuple(_value(part.strip()) for part in text.split(",") if part.strip())
+        else:
+            values[name] = _value(text.strip())
+    return values
+
+
 def _value(text: str) -> Any:
     for kind in (int, float):
         try:

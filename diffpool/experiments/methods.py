@@ -21,22 +21,101 @@ class Method:
     training: Training
 
 
-_PAPER = Training()
+_USUAL = Training()
+_DROPOUT = replace(_USUAL, dropout=0.5)
+
+_S2V = replace(PAPER, conv="s2v", last_order=("batch",))
+_S2V_POOLED = replace(_S2V, layers_before=1, assignment_conv="sage", assignment_layers=2)
+
+# DGCNN of Zhang et al. (2018): convolutions of 32, 32, 32 and 1, side by side.
+_SORTPOOL = Architecture(
+    conv="dgcnn",
+    hidden=32,
+    poolings=0,
+    layers_before=3,
+    order=("tanh",),
+    last_order=("tanh",),
+    concat=True,
+    readout="sort",
+)
+
+_PATCHY_SAN = Architecture(conv="none", poolings=0, readout="fields")
+
+# The network of Simonovsky and Komodakis (2017) for ENZYMES.
+_ECC = Architecture(
+    conv="edge-conditioned",
+    pooler="pyramid",
+    poolings=2,
+    layers_before=3,
+    layers_after=2,
+    order=("batch", "relu"),
+    last_order=("batch", "relu"),
+    readout="mean",
+    head=(64,),
+)
 
 METHODS = {
     method.name: method
     for method in (
-        Method("diffpool", "DiffPool as in the paper", PAPER, _PAPER),
-        Method("diffpool-nolp", "without the link loss", PAPER, replace(_PAPER, link_weight=0.0)),
+        Method("diffpool", "DiffPool as in the paper", PAPER, _USUAL),
+        Method("diffpool-nolp", "without the link loss", PAPER, replace(_USUAL, link_weight=0.0)),
+        Method(
+            "diffpool-det",
+            "clusters found beforehand by Graclus",
+            replace(PAPER, pooler="graclus"),
+            _USUAL,
+        ),
         Method(
             "diffpool-released",
             "as in the released code",
             RELEASED,
-            replace(_PAPER, link_weight=0.0, entropy_weight=0.0),
+            replace(_USUAL, link_weight=0.0, entropy_weight=0.0),
         ),
-        Method("graphsage", "flat GraphSAGE, mean readout", flat(PAPER), _PAPER),
-        Method("gcn", "flat GCN, mean readout", flat(replace(PAPER, conv="gcn")), _PAPER),
-        Method("gin", "flat GIN, mean readout", flat(replace(PAPER, conv="gin")), _PAPER),
+        Method("graphsage", "flat GraphSAGE, mean readout", flat(PAPER), _USUAL),
+        Method(
+            "set2set", "flat GraphSAGE, Set2Set", replace(flat(PAPER), readout="set2set"), _USUAL
+        ),
+        Method("sortpool", "DGCNN: SortPool and 1-D convolutions", _SORTPOOL, _DROPOUT),
+        Method(
+            "s2v",
+            "flat Structure2Vec, mean readout",
+            replace(_S2V, poolings=0, layers_before=3, readout="mean"),
+            _USUAL,
+        ),
+        Method(
+            "s2v-diffpool-1",
+            "Structure2Vec with one DiffPool",
+            replace(_S2V_POOLED, layers_after=2),
+            _USUAL,
+        ),
+        Method(
+            "s2v-diffpool-2",
+            "Structure2Vec with two",
+            replace(_S2V_POOLED, poolings=2, layers_after=1),
+            _USUAL,
+        ),
+        Method("ecc", "edge-conditioned filters, Kron pyramid", _ECC, replace(_USUAL, dropout=0.2)),
+        Method("patchy-san", "PATCHY-SAN: receptive fields and a CNN", _PATCHY_SAN, _DROPOUT),
+        Method("gcn", "flat GCN, mean readout", flat(replace(PAPER, conv="gcn")), _USUAL),
+        Method("gin", "flat GIN, mean readout", flat(replace(PAPER, conv="gin")), _USUAL),
+        Method(
+            "structure-blind",
+            "a control: graphsage without edges",
+            flat(replace(PAPER, conv="none")),
+            _USUAL,
+        ),
+        Method(
+            "random-assignment",
+            "a control: random clusters",
+            replace(PAPER, pooler="random"),
+            _USUAL,
+        ),
+        Method(
+            "uniform-assignment",
+            "a control: every node in all clusters alike",
+            replace(PAPER, pooler="uniform"),
+            _USUAL,
+        ),
     )
 }
 
@@ -107,6 +186,9 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
     if method.architecture.poolings == 0:
         values.pop("link_weight", None)
         values.pop("entropy_weight", None)
+    for name in ("order", "last_order"):  # a method with an order of its own keeps it
+        if name not in changes and getattr(method.architecture, name) != getattr(PAPER, name):
+            values.pop(name, None)
     known = (method.architecture, method.training)
     unknown = [name for name in values if not any(hasattr(part, name) for part in known)]
     if unknown:

@@ -221,9 +221,8 @@ def choose_kernel_protocol(name: str) -> InnerCV:
     return KERNEL_PROTOCOLS[name]
 
 
-def needs_edges(method: Method, protocol: Protocol) -> bool:
-    """Whether any model of a run uses edge features."""
+def needs_edges(method: Method, protocol: Protocol) -> bool | None:
+    """Whether any model of a run needs edge features; None: some take them where there are any."""
     grid = protocol.grid if isinstance(protocol, Nested) else ()
-    return any(
-        with_settings(method, point).architecture.conv == "edge-sage" for point in points(grid)
-    )
+    wanted = [with_settings(method, point).architecture.edges for point in points(grid)]
+    return True if True in wanted else None if None in wanted else False

@@ -12,6 +12,7 @@ import torch
 
 from diffpool.data import Fold, GraphDataset, single_split
 from diffpool.experiments.methods import Method
+from diffpool.experiments.prepared import prepared
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Epoch,
@@ -32,6 +33,7 @@ class Outcome:
 
     model: GraphClassifier
     card: ModelCard
+    dataset: GraphDataset  # as the model takes it
     fold: Fold
     test: Scores  # for regression in units of the training targets' sd
     epochs: tuple[Epoch, ...]
@@ -70,6 +72,7 @@ def fit(
 ) -> Outcome:
     """Build, train, test; with `out` also write a model directory there, metrics.jsonl as it goes."""
     start = time.perf_counter()
+    method, dataset = prepared(method, dataset)
     config = method.training
     mean: tuple[float, ...] = ()
     sd: tuple[float, ...] = ()
@@ -104,7 +107,7 @@ def fit(
         test = evaluate(model, dataset, fold.test)
     if out is not None:
         save_model(out, model, card)
-    return Outcome(model, card, fold, test, tuple(rows), time.perf_counter() - start)
+    return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
 
 
 def _initial(card: ModelCard, dataset: GraphDataset, fold: Fold) -> GraphClassifier:

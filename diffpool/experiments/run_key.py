@@ -16,6 +16,7 @@ from diffpool.experiments.methods import KernelMethod
 from diffpool.experiments.origin import versions
 from diffpool.experiments.protocols import InnerCV, Protocol
 from diffpool.experiments.tasks import Plan
+from diffpool.training import ARCHITECTURE_LATER, TRAINING_LATER
 
 KERNEL_PACKAGES = ("numpy", "scipy", "scikit-learn")  # that a kernel's result comes from
 
@@ -25,12 +26,15 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
     training = asdict(
         replace(plan.method.training, seed=0)
     )  # each model has its own, from the plan's
-    if not training["dropout"]:
-        del training["dropout"]  # so that runs from before it was a setting keep their keys
+    architecture = asdict(plan.method.architecture)
+    for values, later in ((training, TRAINING_LATER), (architecture, ARCHITECTURE_LATER)):
+        for name, usual in later.items():  # runs from before these were settings keep their keys
+            if values[name] == usual:
+                del values[name]
     known = versions()
     about = {
         "method": plan.method.name,
-        "architecture": asdict(plan.method.architecture),
+        "architecture": architecture,
         "training": training,
         "dataset": dataset.name,
         "features": dataset.features,

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import cast
 
 from torch import nn
 
 from diffpool.errors import SettingError
 from diffpool.graphs import How
 from diffpool.nn.classifier import Clusters, GraphClassifier, mlp, share
-from diffpool.nn.convolutions import EdgeSage, Gcn, Gin, Sage, SumConv
-from diffpool.nn.encoder import Encoder
+from diffpool.nn.convolutions import Dgcnn, EdgeSage, Gcn, Gin, NodeWise, Sage, SumConv
+from diffpool.nn.edge_conditioned import EdgeConditioned
+from diffpool.nn.encoder import Encoder, Unchanged
+from diffpool.nn.node_classifier import NodeClassifier
 from diffpool.nn.norm import STEPS, Standardise
-from diffpool.nn.poolers import DiffPool
+from diffpool.nn.poolers import (
+    DiffPool,
+    GivenClusters,
+    HardDiffPool,
+    PyramidPool,
+    UniformClusters,
+)
+from diffpool.nn.receptive_fields import FieldConvolution
+from diffpool.nn.set2set import Set2Set
+from diffpool.nn.sort_pool import SortPool
+from diffpool.nn.structure2vec import Structure2Vec
 
 CONVOLUTIONS: dict[str, Callable[..., nn.Module]] = {
     "sage": Sage,
@@ -23,8 +35,27 @@ CONVOLUTIONS: dict[str, Callable[..., nn.Module]] = {
     "gcn": Gcn,
     "gin": Gin,
     "sum": SumConv,
+    "dgcnn": Dgcnn,
+    "none": NodeWise,
+    "edge-conditioned": EdgeConditioned,
+    "s2v": Structure2Vec,
 }
+OF_EDGES = ("edge-sage", "edge-conditioned")  # convolutions that use edge features
+DERIVED = 2  # edge features that every graph has, from degrees: what `preparation.pyramid` adds
+POOLERS = ("diffpool", "graclus", "random", "uniform", "pyramid")
+ASSIGNMENTS = ("soft", "straight-through", "gumbel")
+READOUTS = ("sum", "mean", "max", "set2set", "sort", "fields")
+LABELLINGS = ("wl", "betweenness")  # of `preparation.labellings`
 
+MOST_READ = 2**20
+CHOICES: dict[str, tuple[str, tuple[str | None, ...]]] = {
+    "conv": ("a convolution", tuple(CONVOLUTIONS)),
+    "readout": ("a readout", READOUTS),
+    "pooler": ("a pooler", POOLERS),
+    "assignment": ("an assignment", ASSIGNMENTS),
+    "assignment_conv": ("a convolution", (None, *(c for c in CONVOLUTIONS if c != "s2v"))),
+    "labelling": ("a labelling", LABELLINGS),
+}
 MOST = {"hidden": 2**20, "layers_before": 1000, "layers_after": 1000, "poolings": 100}
 
 
@@ -33,7 +64,7 @@ class Architecture:
     """Everything that fixes the shape of a classifier but the data.
 
     Attributes:
-        conv: the convolution, a name of `CONVOLUTIONS`.
+        conv: the convolution, a name of `CONVOLUTIONS`; "none" does not see the edges.
         hidden: width of every embedding.
         poolings: number of pooling layers; 0 is a flat GNN.
         layers_before: convolutions before the first pooling, in the embedding and in the pooling network.
@@ -46,9 +77,19 @@ class Architecture:
         assignment_order: the same after the last convolution of a pooling network.
         concat: whether an embedding is the output of all layers side by side.
         assignment_linear: whether a pooling network ends in a linear layer on all its layers side by side.
-        readout: "sum" (the paper's S = ones), "mean" or "max".
+        readout: "sum" (the paper's S = ones), "mean", "max", "set2set", "sort" (SortPool) or "fields" (PatchySan).
         every_level: whether every level is read out and concatenated, or the last one only.
         head: widths of the hidden layers before the softmax layer.
+        pooler: "diffpool", or one that does not learn: "graclus" (DiffPool-Det), the controls "random" and "uniform",
+            and "pyramid" (ECC's coarser graphs).
+        assignment: "soft", or hard with a gradient: "straight-through" or "gumbel".
+        assignment_conv: the convolution of the pooling networks; None is `conv`.
+        assignment_layers: convolutions of the pooling networks; None: as many as in the embedding network.
+        set2set_steps: how often Set2Set reads; 0 is as many times as the largest graph has nodes (the released code).
+        sorted_nodes: how many nodes SortPool keeps; 0 is so many that 60 % of the graphs have as many.
+        field_count: receptive fields of PatchySan; 0 is the mean number of nodes.
+        field_size: nodes of a receptive field.
+        labelling: what orders the nodes for PatchySan, "wl" or "betweenness".
     """
 
     conv: str = "sage"
@@ -63,15 +104,26 @@ class Architecture:
     assignment_order: tuple[str, ...] = ("batch",)
     concat: bool = False
     assignment_linear: bool = False
-    readout: How = "sum"
+    readout: str = "sum"
     every_level: bool = False
     head: tuple[int, ...] = ()
+    pooler: str = "diffpool"
+    assignment: str = "soft"
+    assignment_conv: str | None = None
+    assignment_layers: int | None = None
+    set2set_steps: int = 3
+    sorted_nodes: int = 0
+    field_count: int = 0
+    field_size: int = 10
+    labelling: str = "wl"
 
     def __post_init__(self) -> None:
-        if self.conv not in CONVOLUTIONS:
-            raise SettingError(
-                f"expected a convolution of {', '.join(CONVOLUTIONS)}, got {self.conv!r}"
-            )
+        for name, (what, known) in CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise SettingError(
+                    f"expected {what} of {', '.join(filter(None, known))}, got {value!r}"
+                )
         for name in ("hidden", "layers_before", "layers_after", "poolings"):
             value, least = getattr(self, name), 0 if name == "poolings" else 1
             if type(value) is not int or not least <= value <= MOST[name]:
@@ -82,8 +134,14 @@ class Architecture:
             object.__setattr__(self, "clusters", tuple(self.clusters))
         if not 0 < self.cluster_ratio <= 1:
             raise SettingError(f"expected a ratio above 0 and at most 1, got {self.cluster_ratio}")
-        if self.readout not in ("sum", "mean", "max"):
-            raise SettingError(f"expected a readout of sum, mean, max, got {self.readout!r}")
+        for name in ("set2set_steps", "sorted_nodes", "field_count", "field_size"):
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= MOST_READ:
+                raise SettingError(f"expected {name} from 0 to {MOST_READ}, got {value!r}")
+        if self.every_level and self.readout not in ("sum", "mean", "max"):
+            raise SettingError(
+                f"expected a readout of sum, mean or max at every level, got {self.readout!r}"
+            )
         unknown = {*self.order, *self.last_order, *self.assignment_order} - set(STEPS)
         if unknown:
             raise SettingError(f"expected steps of {', '.join(STEPS)}, got {sorted(unknown)}")
@@ -97,6 +155,19 @@ class Architecture:
                 f"expected one number of clusters, at least 1, for each of {self.poolings} poolings, "
                 f"got {self.clusters}"
             )
+
+    @property
+    def edges(self) -> bool | None:
+        """Whether it needs edge features; None: it takes them where there are any."""
+        if self.conv == "edge-sage":
+            return True
+        return None if self.conv == "edge-conditioned" or self.readout == "fields" else False
+
+    @property
+    def wants_preparation(self) -> bool:
+        """Whether something is computed of the graphs beforehand: see `diffpool.preparation`."""
+        given = self.poolings > 0 and self.pooler in ("graclus", "random", "pyramid")
+        return given or self.readout == "fields"
 
     @property
     def cluster_ratio(self) -> float:
@@ -153,37 +224,118 @@ def build(
 ) -> GraphClassifier:
     """The classifier of this architecture for graphs of up to `largest` nodes."""
     a = architecture
-    conv = CONVOLUTIONS[a.conv]
-    if conv is EdgeSage:
-        if edge_features == 0:
+    parts = _Parts(a, models, edge_features)
+    clusters = () if a.pooler == "pyramid" else cluster_counts(a, largest)
+    encoders, poolers = [], []
+    width = num_features
+    for level in range(a.poolings + 1):
+        layers = a.layers_before if level == 0 else a.layers_after
+        encoders.append(parts.encoder(width, layers))
+        if level < a.poolings:
+            most = clusters[level].most if clusters else 0
+            poolers.append(parts.pooler(width, layers, most))
+        width = encoders[-1].num_outputs
+    readout = parts.readout(width, largest)
+    read = sum(e.num_outputs for e in encoders) if a.every_level else width
+    if not isinstance(readout, str):
+        read = readout.num_outputs
+    head = mlp(read, a.head, num_classes, models)
+    inputs = Standardise(num_features, models)
+    return GraphClassifier(encoders, poolers, clusters, head, readout, a.every_level, inputs)
+
+
+def build_for_nodes(
+    architecture: Architecture, num_features: int, num_classes: int, largest: int
+) -> NodeClassifier:
+    """The classifier of nodes with the encoders and poolers of this architecture."""
+    whole = build(architecture, num_features, num_classes, largest)
+    parts = _Parts(architecture, 1, 0)
+    widths = [cast(int, encoder.num_outputs) for encoder in whole.encoders]
+    lifts, width = [], widths[-1]
+    for known in reversed(widths[:-1]):
+        lifts.append(parts.encoder(known + width, 1))
+        width = lifts[-1].num_outputs
+    head = mlp(width, architecture.head, num_classes)
+    return NodeClassifier(
+        list(whole.encoders),
+        list(whole.poolers),
+        whole.clusters,
+        lifts[::-1],
+        head,
+        whole.inputs,
+    )
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a classifier of this architecture is made of."""
+
+    architecture: Architecture
+    models: int
+    edge_features: int
+
+    def conv(self, name: str) -> Callable[..., nn.Module]:
+        if name not in OF_EDGES:
+            return CONVOLUTIONS[name]
+        if name == "edge-sage" and self.edge_features == 0:
             raise SettingError(
                 "expected edge features for the convolution edge-sage, got none: "
                 "use sage, or data with edge labels or attributes"
             )
-        conv = partial(EdgeSage, channels=edge_features)
-    clusters = cluster_counts(a, largest)
-    common: dict[str, Any] = {"order": a.order, "models": models}
-    encoders, poolers = [], []
-    width = num_features
-    for level in range(a.poolings + 1):
-        hidden = [a.hidden] * (a.layers_before if level == 0 else a.layers_after)
-        encoder = Encoder(
-            conv, [width, *hidden], last_order=a.last_order, concat=a.concat, **common
+        derived = DERIVED if name == "edge-conditioned" else 0
+        return partial(CONVOLUTIONS[name], channels=self.edge_features + derived)
+
+    def encoder(self, width: int, layers: int) -> Encoder | Structure2Vec | Unchanged:
+        """The embedding network of a level."""
+        a, models = self.architecture, self.models
+        if a.readout == "fields":
+            return Unchanged(width)
+        if a.conv == "s2v":
+            return Structure2Vec(width, a.hidden, layers, a.last_order, models)
+        sizes = [width] + [a.hidden] * layers
+        if a.readout == "sort":  # by one number of each node
+            sizes.append(1)
+        return Encoder(
+            self.conv(a.conv),
+            sizes,
+            order=a.order,
+            last_order=a.last_order,
+            concat=a.concat,
+            models=models,
         )
-        encoders.append(encoder)
-        if level < a.poolings:
-            most = clusters[level].most
-            gnn = Encoder(
-                conv,
-                [width, *hidden[:-1], most],
-                last_order=a.assignment_order,
-                concat=a.assignment_linear,
-                outputs=most if a.assignment_linear else None,
-                **common,
+
+    def pooler(self, width: int, layers: int, most: int) -> nn.Module:
+        """The pooling of a level, for up to `most` clusters."""
+        a = self.architecture
+        if a.pooler in ("graclus", "random"):
+            return GivenClusters()
+        if a.pooler == "uniform":
+            return UniformClusters()
+        if a.pooler == "pyramid":
+            return PyramidPool()
+        layers = a.assignment_layers or layers
+        gnn = Encoder(
+            self.conv(a.assignment_conv or ("sage" if a.conv == "s2v" else a.conv)),
+            [width] + [a.hidden] * (layers - 1) + [most],
+            order=a.order,
+            last_order=a.assignment_order,
+            concat=a.assignment_linear,
+            outputs=most if a.assignment_linear else None,
+            models=self.models,
+        )
+        if a.assignment == "soft":
+            return DiffPool(gnn)
+        return HardDiffPool(gnn, gumbel=a.assignment == "gumbel")
+
+    def readout(self, width: int, largest: int) -> How | Set2Set | SortPool | FieldConvolution:
+        """What makes a vector of a graph's nodes."""
+        a, models = self.architecture, self.models
+        if a.readout == "set2set":
+            return Set2Set(width, a.set2set_steps or largest, models)
+        if a.readout == "sort":
+            return SortPool(width, a.sorted_nodes, models=models)
+        if a.readout == "fields":
+            return FieldConvolution(
+                width, a.field_count, a.field_size, self.edge_features, models=models
             )
-            poolers.append(DiffPool(gnn))
-        width = encoder.num_outputs
-    read = sum(e.num_outputs for e in encoders) if a.every_level else width
-    head = mlp(read, a.head, num_classes, models)
-    inputs = Standardise(num_features, models)
-    return GraphClassifier(encoders, poolers, clusters, head, a.readout, a.every_level, inputs)
+        return cast(How, a.readout)

@@ -14,7 +14,7 @@ from diffpool.graphs import Graphs, How, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn.dropout import Dropout
 from diffpool.nn.linear import Linear
-from diffpool.nn.poolers import Assignment
+from diffpool.nn.poolers import Assignment, HardDiffPool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,6 +69,7 @@ class GraphClassifier(nn.Module):
         clusters: how many clusters each pooling makes.
         head: from the read-out graph embedding to the logits; called as `head(x)`, or `head(x, dropout)`.
         readout: sum, mean or max over a level's nodes. The sum is the paper's last assignment, S = a column of ones.
+            Or a module, called as `readout(graphs, z)`: [N, D] → [B, D'].
         every_level: read out every level and concatenate (the released code) instead of the last one only.
         inputs: what is done to the features first; called as `inputs(x)`.
     """
@@ -79,7 +80,7 @@ class GraphClassifier(nn.Module):
         poolers: Sequence[nn.Module],
         clusters: Sequence[Clusters],
         head: nn.Module,
-        readout: How = "sum",
+        readout: How | nn.Module = "sum",
         every_level: bool = False,
         inputs: nn.Module | None = None,
     ):
@@ -87,7 +88,7 @@ class GraphClassifier(nn.Module):
         self.inputs = inputs
         self.encoders, self.poolers = nn.ModuleList(encoders), nn.ModuleList(poolers)
         self.clusters = tuple(clusters)
-        self.head, self.how, self.every_level = head, readout, every_level
+        self.head, self.readout, self.every_level = head, readout, every_level
 
     def plan(self, graphs: SparseGraphs) -> tuple[Layout, ...]:
         """The layouts of the coarser levels, from the sizes on the host. What torch.compile cannot trace is here."""
@@ -96,6 +97,11 @@ class GraphClassifier(nn.Module):
             layouts.append(clusters.layout(layouts[-1] if layouts else graphs.layout))
         return tuple(layouts)
 
+    @property
+    def draws(self) -> bool:
+        """Whether it needs random numbers in training, other than those of dropout."""
+        return any(isinstance(pooler, HardDiffPool) and pooler.gumbel for pooler in self.poolers)
+
     def forward(
         self,
         graphs: SparseGraphs,
@@ -103,27 +109,36 @@ class GraphClassifier(nn.Module):
         plan: tuple[Layout, ...] | None = None,
         dropout: Dropout | None = None,
     ) -> Prediction:
-        """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`, `dropout` is of the head."""
+        """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`.
+
+        `dropout` is of the head, and draws for poolers that need random numbers.
+        """
         level: Graphs = graphs
         levels, assignments, vectors = [level], [], []
         losses: dict[str, Tensor] = {}
-        layouts = self.plan(graphs) if plan is None else plan
+        layouts: Sequence[Layout | None] = self.plan(graphs) if plan is None else plan
+        layouts = layouts or [None] * len(self.poolers)  # poolers that know their clusters
         if self.inputs is not None:
             x = self.inputs(x)
-        for encoder, pooler, clusters in zip(self.encoders, self.poolers, layouts, strict=False):
-            z = encoder(level, x)
+        for number, (pooler, clusters) in enumerate(zip(self.poolers, layouts, strict=True)):
+            z = self.encoders[number](level, x)
             if self.every_level:
-                vectors.append(level.readout(z, self.how))
-            pooled = pooler(level, x, z, clusters)
+                vectors.append(self._read(level, z))
+            drawing = (dropout, number) if isinstance(pooler, HardDiffPool) else ()
+            pooled = pooler(level, x, z, clusters, *drawing)
             level, x = pooled.graphs, pooled.x
             levels.append(level)
             assignments.append(pooled.assignment)
             for name, loss in pooled.losses.items():
                 losses[name] = losses[name] + loss if name in losses else loss
-        vectors.append(level.readout(self.encoders[-1](level, x), self.how))
+        vectors.append(self._read(level, self.encoders[-1](level, x)))
         vector = torch.cat(vectors, -1)  # [B, D]
         logits = self.head(vector) if dropout is None else self.head(vector, dropout)
         return Prediction(logits, tuple(assignments), tuple(levels), losses)
+
+    def _read(self, level: Graphs, z: Tensor) -> Tensor:
+        how = self.readout
+        return level.readout(z, how) if isinstance(how, str) else how(level, z)
 
 
 class Head(nn.Sequential):

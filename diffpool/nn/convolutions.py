@@ -65,6 +65,29 @@ class Gcn(nn.Module):
         return self.linear((graphs.propagate(x) + x) * scale, columns)
 
 
+class Dgcnn(nn.Module):
+    """The convolution of DGCNN (Zhang et al., 2018), before its tanh: D̃⁻¹ (A + I) X W + b."""
+
+    def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
+        super().__init__()
+        self.linear = Linear(num_inputs, num_outputs, models=models)
+
+    def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
+        mean = (graphs.propagate(x) + x) / (graphs.degree + 1)[:, None]
+        return self.linear(mean, columns)
+
+
+class NodeWise(nn.Module):
+    """A control that does not see the edges: X W + b."""
+
+    def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
+        super().__init__()
+        self.linear = Linear(num_inputs, num_outputs, models=models)
+
+    def forward(self, graphs: Graphs, x: Tensor, columns: int | None = None) -> Tensor:
+        return self.linear(x, columns)
+
+
 class Gin(nn.Module):
     """The graph isomorphism convolution of Xu et al. (2019): MLP((1 + ε) X + AX) with a learned ε."""
 

@@ -44,14 +44,24 @@ class Dropout:
         scales = self.scales.to(x.dtype)[:, None, None]
         return torch.where(self.kept(layer, *x.shape[1:]), x * scales, 0).flatten(0, 1)
 
+    def uniform(self, like: Tensor, layer: int) -> Tensor:
+        """Numbers from 0 to below 1 in the shape [M · B, D] of `like`; each `layer` has its own, none is dropout's."""
+        models = len(self.scales)
+        bits = self._bits(~layer, len(like) // models, like.shape[1])
+        return (bits.to(like.dtype) / 2**32).flatten(0, 1)
+
     def kept(self, layer: int, rows: int, columns: int) -> Tensor:
         """Which entries are not dropped in this step: [M, rows, columns]."""
+        return self._bits(layer, rows, columns) >= self.limits[:, None, None]
+
+    def _bits(self, layer: int, rows: int, columns: int) -> Tensor:
+        """Whole numbers from 0 to below 2³²: [M, rows, columns]."""
         device = self.keys.device
         stream = _mixed(_mixed(self.keys + self.steps[:, 0].to(torch.int64)) + layer)  # [M]
         row = torch.arange(rows, device=device)[:, None] << 32
         place = row + torch.arange(columns, device=device)  # [rows, columns]
         bits = _mixed(stream[:, None, None] + GOLDEN * place)
-        return _shifted(bits, 32) >= self.limits[:, None, None]
+        return _shifted(bits, 32)
 
 
 def _mixed(x: Tensor) -> Tensor:

@@ -84,6 +84,17 @@ class Encoder(nn.Module):
         return _masked(x, mask) if native.suits_triton(x) else x
 
 
+class Unchanged(nn.Module):
+    """An encoder that leaves the features as they are, for a readout that sees the graph itself."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.num_outputs = width
+
+    def forward(self, graphs: Graphs, x: Tensor) -> Tensor:
+        return x
+
+
 def _masked(x: Tensor, mask: Tensor | None) -> Tensor:
     """Zero where a row does not have the column; so is its gradient, whatever it was given."""
     return x if mask is None else x.masked_fill(~mask[:, : x.shape[1]], 0)

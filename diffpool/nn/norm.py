@@ -93,6 +93,13 @@ class Relu(nn.Module):
         return x.relu()
 
 
+class Tanh(nn.Module):
+    """tanh X."""
+
+    def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return x.tanh()
+
+
 class NodeIndexNorm(nn.Module):
     """The normalisation of the released code, kept as a quirk of the preset `released`.
 
@@ -152,7 +159,7 @@ class Standardise(nn.Module):
         return ((x - self.mean[:, None]) * self.inverse_sd[:, None]).flatten(0, 1)
 
 
-STEPS = ("l2", "relu", "batch", "node-index")
+STEPS = ("l2", "relu", "tanh", "batch", "node-index")
 FUSED = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 
 
@@ -208,4 +215,4 @@ def _step(name: str, width: int, models: int) -> nn.Module:
         return BatchNorm(width, models)
     if name == "node-index":
         return NodeIndexNorm(models)
-    return {"l2": L2Norm, "relu": Relu}[name]()
+    return {"l2": L2Norm, "relu": Relu, "tanh": Tanh}[name]()

@@ -8,7 +8,12 @@ from diffpool.training.memory import (
     one_model_fits,
     release_memory,
 )
-from diffpool.training.model_directory import ModelCard, save_model
+from diffpool.training.model_directory import (
+    ARCHITECTURE_LATER,
+    TRAINING_LATER,
+    ModelCard,
+    save_model,
+)
 from diffpool.training.optimiser import Optimiser
 from diffpool.training.predictions import write_predictions
 from diffpool.training.running import train_step
@@ -16,7 +21,9 @@ from diffpool.training.scores import Scores, evaluate, evaluate_cohort
 from diffpool.training.trained_model import TrainedModel, load_model, unseen_message
 
 __all__ = [
+    "ARCHITECTURE_LATER",
     "TOO_LITTLE_FOR_ONE",
+    "TRAINING_LATER",
     "Cohort",
     "CohortBatch",
     "CohortBatches",

@@ -239,6 +239,7 @@ class Drawing:
             squared_norm=graphs.squared_norm[numbers.view(-1)],
             nodes=nodes,
             shift=shift,
+            prepared=graphs.prepared.select(numbers.view(-1), nodes),
         )
         return (
             drawn,
@@ -255,6 +256,13 @@ def _counts(clusters: Clusters, sizes: Tensor) -> Tensor:
         return torch.full_like(sizes, clusters.most)
     shares = (sizes.double() * clusters.ratio).round(decimals=9).ceil()
     return shares.to(torch.int64).clamp(max=clusters.most)
+
+
+def can_capture(batches: CohortBatches) -> bool:
+    """Whether steps on these graphs can be captured: edge features and coarser graphs are not drawn on the device."""
+    graphs = batches.graphs
+    plain = not graphs.channels and graphs.prepared.coarser is None
+    return plain and batches.x.is_cuda and native.suits_triton(batches.x)
 
 
 class CapturedSteps:

@@ -18,7 +18,19 @@ from diffpool.training.config import Training
 
 FORMAT = 2
 # Settings that a directory of this format lacks if it was written before there were any.
-LATER = {"dropout": 0.0}
+TRAINING_LATER: dict[str, Any] = {"dropout": 0.0}
+ARCHITECTURE_LATER: dict[str, Any] = {
+    "pooler": "diffpool",
+    "assignment": "soft",
+    "assignment_conv": None,
+    "assignment_layers": None,
+    "set2set_steps": 3,
+    "sorted_nodes": 0,
+    "field_count": 0,
+    "field_size": 10,
+    "labelling": "wl",
+}
+LATER = {**TRAINING_LATER, **ARCHITECTURE_LATER}
 
 
 @dataclass(frozen=True)

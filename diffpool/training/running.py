@@ -8,12 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diffpool import native
 from diffpool.data import Fold, GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import Dropout, GraphClassifier, Prediction
-from diffpool.training.captured import CapturedSteps
+from diffpool.training.captured import CapturedSteps, can_capture
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.config import Training
 from diffpool.training.losses import loss_weights, total_loss
@@ -39,14 +38,14 @@ class RunningModels:
         self.optimiser = Optimiser(model, configs)
         self.weights = loss_weights(configs, dataset.x)
         self.dropout: Dropout | None = None
-        if any(config.dropout for config in configs):
+        if any(config.dropout for config in configs) or model.draws:
             rates, seeds = [c.dropout for c in configs], [c.seed for c in configs]
             self.dropout = Dropout(rates, seeds, self.optimiser.steps)
         # losses and right answers of each model in this epoch: on the device, read once an epoch
         self.sums = dataset.x.new_zeros(len(configs), 3, dtype=torch.float64)
         self.evaluate = Evaluation(model, batches, len(configs))
         self.captured: CapturedSteps | None = None
-        if native.suits_triton(dataset.x) and not dataset.graphs.channels:
+        if can_capture(batches):
             most = max(min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True))
             self.captured = CapturedSteps(batches, self._step, len(configs), most)
 

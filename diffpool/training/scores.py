@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diffpool import native
 from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier
-from diffpool.training.captured import CapturedSteps
+from diffpool.training.captured import CapturedSteps, can_capture
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.losses import task_loss
 
@@ -53,7 +52,7 @@ class Evaluation:
         self.model, self.batches, self.batch_size = model, batches, batch_size
         self.sums = batches.x.new_zeros(models, 2, dtype=torch.float64)
         self.captured: CapturedSteps | None = None
-        if native.suits_triton(batches.x) and batches.x.is_cuda and not batches.graphs.channels:
+        if can_capture(batches):
             self.captured = CapturedSteps(batches, self._add, models, batch_size)
 
     @torch.no_grad()

@@ -113,7 +113,12 @@ class TrainedModel:
                 f"{error}: the model was trained on {self.card.dataset} with {feature_map.describe()}"
             ) from error
         dtype = next(self.model.parameters()).dtype
-        graphs = sparse_graphs(raw, features).to(dtype=dtype)
+        graphs = sparse_graphs(raw, features)
+        if self.card.architecture.wants_preparation:
+            from diffpool.preparation.prepare import prepare  # with SciPy, which takes a moment
+
+            graphs = prepare(self.card.architecture, graphs, self.card.largest, keep=False)
+        graphs = graphs.to(dtype=dtype)
         return graphs, torch.from_numpy(features.x).to(dtype), features.unseen
 
     def __repr__(self) -> str:

@@ -1,0 +1,1 @@
+"""What is computed of graphs before any training: clusters, coarser graphs, receptive fields."""
