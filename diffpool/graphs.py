@@ -240,6 +240,17 @@ class SparseGraphs(_Graphs):
         a, t = self.adj, self.adj_t
         return spmm(Csr(a.indptr, a.indices, values), Csr(t.indptr, t.indices, values_t), h)
 
+    def block(self, graph: int) -> Tensor:
+        """The adjacency matrix of one graph, dense: [n_g, n_g]."""
+        start, size = int(self.layout.starts[graph]), int(self.layout.sizes[graph])
+        ends = self.adj.indptr[start : start + size + 1]
+        rows = torch.repeat_interleave(torch.arange(size, device=ends.device), ends.diff())
+        own = slice(int(ends[0]), int(ends[-1]))
+        values = None if self.adj.values is None else self.adj.values[own]
+        dense = self.degree.new_zeros(size, size)
+        dense[rows, self.adj.indices[own] - start] = 1.0 if values is None else values
+        return dense
+
     def with_empty_graph(self) -> SparseGraphs:
         """These graphs and one more, of a single node without edges."""
         degree = self.degree

@@ -34,6 +34,11 @@ def test_a_pooler_of_ones_own_plugs_in():
     assert 0 < example("own_pooler").main(num_graphs=40, epochs=1) < 10
 
 
+def test_nodes_learn_what_is_at_the_other_end_of_their_community():
+    pooled, flat = example("node_classes").main(num_graphs=300, epochs=8)
+    assert pooled > flat + 0.1
+
+
 def test_networkx_graphs_with_and_without_communities_are_told_apart():
     assert example("networkx_graphs").main() >= 0.8
 

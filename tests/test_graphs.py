@@ -268,3 +268,8 @@ def test_a_conversion_changes_the_type_of_every_number_and_nothing_else(ragged: 
     torch.testing.assert_close(
         single.propagate(h).double(), graphs.propagate(h.double()), rtol=1e-6, atol=1e-6
     )
+
+
+def test_the_block_of_a_graph_is_its_adjacency_matrix(ragged: Sample) -> None:
+    for graph, adj in enumerate(ragged.adjs):
+        assert torch.equal(ragged.sparse.block(graph), adj)

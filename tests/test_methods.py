@@ -27,6 +27,7 @@ from diffpool.nn import Architecture, GraphClassifier, build
 from diffpool.preparation.prepare import prepare, random_clusters, resolved
 from diffpool.preparation.pyramid import kron_pyramid, with_pyramid
 from diffpool.training import Cohort, load_model
+from diffpool.viz import draw_clusters
 
 SMALL: dict[str, Any] = {"sorted_nodes": 11, "field_count": 7, "field_size": 4}
 
@@ -244,6 +245,9 @@ def test_a_trained_model_says_the_same_after_loading(
     direct = outcome.model.eval()(batch.graphs, batch.x).logits.softmax(-1)
     np.testing.assert_allclose(expected, direct.detach().numpy(), rtol=1e-4, atol=1e-5)
     assert len(loaded.clusters(graphs[:3])) == 3
+    if outcome.model.poolers:
+        draw_clusters(outcome.model, outcome.dataset.batch([1]), ("a", "b"), tmp_path / "c.png")
+        assert (tmp_path / "c.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -262,7 +266,8 @@ def test_every_method_runs_under_tenfold_with_one_record_for_each_fold(
     record = json.loads((tmp_path / "r.jsonl").read_text().splitlines()[0])
     assert record["parameters"] > 0
     shares.clear()
-    again = evaluate(method, data, out=tmp_path / "other.jsonl", preparing=shares.append)
+    ready_method, ready_data = prepared(method, data, shares.append)  # as the command line does
+    again = evaluate(ready_method, ready_data, out=tmp_path / "other.jsonl")
     assert not shares  # found in the cache
     assert again.accuracies == result.accuracies
 

@@ -52,7 +52,7 @@ def prepare(
     settings = wanted(architecture, largest)
     if settings is None:
         return graphs
-    what = json.dumps({**settings, "edges": len(graphs.channels)}, sort_keys=True)
+    what = json.dumps(settings, sort_keys=True)
     if graphs.prepared.what == what:
         return graphs
     if graphs.prepared.what:

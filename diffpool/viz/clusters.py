@@ -26,9 +26,9 @@ def draw_clusters(
     levels = len(prediction.assignments) + 1
     figure = Figure(figsize=(5.2 * levels, 5.6), dpi=110, layout="constrained")
     axes = figure.subplots(1, levels, squeeze=False)[0]
-    colours, places = _hierarchy(batch, prediction)
+    colours, places = _hierarchy(prediction)
     for level in range(levels):
-        adjacency = _adjacency(batch, prediction, level)
+        adjacency = prediction.graphs[level].block(0).cpu().numpy()
         mass = _mass(prediction, level)
         _draw_level(axes[level], adjacency, places[level], colours[level], mass)
         axes[level].set_title(_title(prediction, level), fontsize=11)
@@ -46,16 +46,14 @@ def _title(prediction: Prediction, level: int) -> str:
     return f"pooling {level}: {len(s.argmax(-1).unique())} of {s.shape[1]} clusters are the first choice of a node"
 
 
-def _hierarchy(
-    batch: GraphBatch, prediction: Prediction
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _hierarchy(prediction: Prediction) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Colours and places of the nodes of every level; a cluster has the colour of the nodes assigned to it.
 
     The colours are those of the clusters after the first pooling, mixed above; the places of clusters are the means
     of their nodes' places.
     """
     assignments = [a.of_graph(0).cpu().numpy() for a in prediction.assignments]
-    places = [_layout(_adjacency(batch, prediction, 0))]
+    places = [_layout(prediction.graphs[0].block(0).cpu().numpy())]
     if not assignments:
         return [np.tile([[0.35, 0.55, 0.75]], (len(places[0]), 1))], places
     clusters = assignments[0].shape[1]
@@ -88,19 +86,6 @@ def _mass(prediction: Prediction, level: int) -> np.ndarray:
     for assignment in prediction.assignments[:level]:
         mass = mass @ assignment.of_graph(0).cpu().numpy()
     return mass
-
-
-def _adjacency(batch: GraphBatch, prediction: Prediction, level: int) -> np.ndarray:
-    if level > 0:
-        return prediction.graphs[level].block(0).cpu().numpy()  # type: ignore[union-attr]
-    size = int(batch.graphs.layout.sizes[0])
-    adj = batch.graphs.adj
-    indptr = adj.indptr[: size + 1].cpu().numpy()
-    dense = np.zeros((size, size))
-    row = np.repeat(np.arange(size), np.diff(indptr))
-    values = 1.0 if adj.values is None else adj.values[: indptr[-1]].cpu().numpy()
-    dense[row, adj.indices[: indptr[-1]].cpu().numpy()] = values
-    return dense
 
 
 def _layout(adjacency: np.ndarray) -> np.ndarray:

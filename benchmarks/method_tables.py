@@ -1,0 +1,91 @@
+"""The tables of docs/methods.md: what the methods cost, Set2Set against DiffPool, everybody on the embedded data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.embedded import ROWS
+from benchmarks.methods import VARIANTS
+from benchmarks.record import last, records_of, where
+from diffpool.experiments import METHODS
+
+SET2SET = ("graphsage", "set2set", "set2set-nodes")  # compared with DiffPool
+
+
+def methods() -> str | None:
+    """Parameters and speed of every method, of the last record that has it with several models side by side."""
+    found: dict[str, dict[str, Any]] = {}
+    for record in records_of("methods"):
+        for name, row in record["rows"].items():
+            if row["models"] > 1:
+                own = {"dataset": name, "models": row["models"], "record": record}
+                found |= {method: {**own, **values} for method, values in row["methods"].items()}
+    if not found:
+        return None
+    lines = [
+        "| method | | parameters | graphs a second | ms a step | prepared in, s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for method in [name for name in VARIANTS if name in found]:
+        row = found[method]
+        speed = (
+            [f"{row['rate']:,.0f}", f"{row['ms']:.1f}"] if "rate" in row else [row["failed"], ""]
+        )
+        summary = METHODS[method].summary if method in METHODS else ""
+        before = row.get("preparation_s", "–")
+        cells = [f"`{method}`", summary, f"{row['parameters']:,}", *speed, str(before)]
+        lines.append(f"| {' | '.join(cells)} |")
+    records = {id(row["record"]): row for row in found.values()}
+    origin = [
+        f"{row['dataset']}, {row['models']} models side by side. {where(row['record'])}"
+        for row in records.values()
+    ]
+    return "\n" + "\n".join([*lines, "", *origin]) + "\n"
+
+
+def set2set() -> str | None:
+    """Seconds of an epoch of one model on each data set, and how many times those of DiffPool."""
+    found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    for record in records_of("methods"):
+        for name, row in record["rows"].items():
+            if row["models"] == 1 and "epoch_s" in row["methods"].get("diffpool", {}):
+                found[name] = row["methods"], record
+    if not found:
+        return None
+    names = ["diffpool", *SET2SET]
+    lines = [
+        f"| seconds an epoch | {' | '.join(names)} |",
+        f"|---|{'---|' * len(names)}",
+    ]
+    for dataset, (row, _) in found.items():
+        base = row["diffpool"]["epoch_s"]
+        cells = [f"{base:.2f}"]
+        for name in SET2SET:
+            own = row.get(name, {"failed": "–"})
+            seconds = own.get("epoch_s")
+            cells.append(
+                own["failed"] if seconds is None else f"{seconds:.2f} ({seconds / base:.1f} ×)"
+            )
+        lines.append(f"| {dataset} | {' | '.join(cells)} |")
+    record = next(reversed(found.values()))[1]
+    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
+def embedded() -> str | None:
+    """Test accuracy of every method on the embedded data."""
+    rows = {name: record for name in ROWS if (record := last("embedded", name)) is not None}
+    if not rows:
+        return None
+    lines = [
+        "| method | test accuracy, % | seeds | parameters | seconds a run |",
+        "|---|---|---|---|---|",
+    ]
+    for name, record in rows.items():
+        row = record[name]
+        count = len(row["seconds"])
+        lines.append(
+            f"| `{name}` | {row['mean']:.1f} ± {row['sd']:.1f} | {count} | {row['parameters']:,} "
+            f"| {sum(row['seconds']) / count:.0f} |"
+        )
+    origins = list(dict.fromkeys(where(record) for record in rows.values()))
+    return "\n" + "\n".join([*lines, "", *origins]) + "\n"
