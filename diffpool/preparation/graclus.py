@@ -105,7 +105,7 @@ def heavy_edge_matching(graph: Graph, generator: np.random.Generator) -> np.ndar
 def join(graph: Graph, clusters: int) -> np.ndarray:
     """Every node a cluster, then the two linked ones whose union costs least become one, until k are left: [n].
 
-    The union costs L_a/V_a + L_b/V_b − (L_a + L_b + 2w)/(V_a + V_b). It hardly ever gets cheaper while clusters grow, so
+    The union costs L_a/V_a + L_b/V_b − (L_a + L_b + 2w)/(V_a + V_b). It hardly ever falls while clusters grow, so
     that a cost from earlier serves as a lower bound, and the heap has one for each cluster: of its cheapest union.
     """
     inside, volume = graph.loops.tolist(), graph.degree.tolist()

@@ -94,16 +94,18 @@ class _Moves:
     """
 
     def __init__(self, graph: Graph, labels: np.ndarray, clusters: int):
-        nodes = np.arange(len(graph))
+        n, nodes = len(graph), np.arange(len(graph))
+        cell = labels[graph.adjacency.indices] * n + nodes.repeat(np.diff(graph.adjacency.indptr))
+        links = np.bincount(cell, graph.adjacency.data, minlength=clusters * n)
+        self.links = links.reshape(clusters, n)  # of each node to each cluster: [k, n]
         self.graph, self.labels = graph, labels.copy()
-        self.fixed = np.zeros(len(graph), dtype=bool)
+        self.fixed = np.zeros(n, dtype=bool)
         self.least = graph.degree.min()
         self.size = np.bincount(labels, minlength=clusters)
         self.volume = np.bincount(labels, graph.degree, minlength=clusters)
-        self.links = (indicator(labels, clusters).T @ graph.adjacency).toarray(order="C")  # [k, n]
         self.inside = np.bincount(labels, self.links[labels, nodes], minlength=clusters)
         self.entering = np.empty_like(self.links)  # [k, n]
-        self.leaving = np.empty(len(graph))
+        self.leaving = np.empty(n)
         self._update(np.arange(clusters), nodes)
         self.target = self.entering.argmax(axis=0)  # the best cluster to enter, and its gain
         self.gain = self.entering[self.target, nodes]
@@ -116,7 +118,7 @@ class _Moves:
     def move(self, node: int) -> None:
         """To its best cluster, where it stays."""
         graph, a, b = self.graph, int(self.labels[node]), int(self.target[node])
-        edges = slice(*graph.adjacency.indptr[node : node + 2])
+        edges = slice(graph.adjacency.indptr[node], graph.adjacency.indptr[node + 1])
         neighbours, weights = graph.adjacency.indices[edges], graph.adjacency.data[edges]
         self.inside[a] -= 2 * self.links[a, node] - graph.loops[node]
         self.inside[b] += 2 * self.links[b, node] + graph.loops[node]
