@@ -1,4 +1,4 @@
-"""The tables of `cross_validation`, `scaling` and `reddit_shape` from their records."""
+"""The tables of `cross_validation`, `scaling`, `reddit_shape` and `kernels` from their records."""
 
 from __future__ import annotations
 
@@ -193,3 +193,44 @@ def reddit_shape(record: dict[str, Any]) -> str:
     titles = ["graphs", "mean nodes", "mean edges", "largest", "folds", "graphs trained"]
     titles += ["seconds of an epoch", "graphs a second", "MiB", "with the data"]
     return page(lines(titles, [values]), [], [where(record)])
+
+
+def kernels(source: str) -> str | None:
+    """Seconds and MB of Gram matrices; each kernel and data set from the last record that has ours and GraKeL's."""
+    found: Found = {}
+    for record in records_of(source):
+        for name, kernels in record["rows"].items():
+            for kernel, row in kernels.items():
+                if {"ours", "grakel"} <= row.keys():
+                    found[f"{name} | {kernel}"] = row, record
+    if not found:
+        return None
+    rows, notes = [], []
+    for name, (row, _) in found.items():
+        ours, peer = row["ours"], row["grakel"]
+        rows.append(
+            [name, *(_matrix(row.get(who)) for who in ("ours", "every_h", "grakel")), _gain(row)]
+        )
+        for title, who in (("ours", ours), ("GraKeL", peer)):
+            if "failed" in who and "at_least" not in who:
+                notes.append(f"{title}, {name.replace(' | ', ', ')} ({who['failed']})")
+    titles = ["data set", "kernel", "ours", "ours, every h", "GraKeL", "GraKeL / ours"]
+    named = {name.replace(" | ", " "): origin for name, origin in found.items()}
+    return page(lines(titles, rows), notes, origins(named))
+
+
+def _matrix(result: dict[str, Any] | None) -> str:
+    """Seconds (MB); what was ended after so many seconds took more."""
+    if result is None or "seconds" not in result:
+        limit = (result or {}).get("at_least")
+        return NOTHING if limit is None else f"> {limit:,.0f}"
+    return f"{result['seconds']:,.2f} ({result['mb']:,.0f})"
+
+
+def _gain(row: dict[str, Any]) -> str:
+    ours, peer = row["ours"].get("seconds"), row["grakel"]
+    if not ours:
+        return NOTHING
+    if "at_least" in peer:
+        return f"> {peer['at_least'] / ours:,.0f} ×"
+    return f"**{peer['seconds'] / ours:,.1f} ×**" if "seconds" in peer else NOTHING

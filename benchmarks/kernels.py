@@ -1,33 +1,37 @@
 """How long does a Gram matrix of each graph kernel take, and how much memory, against GraKeL?
 
-Every measurement is a process of its own, without the time of imports and of reading; ours and GraKeL's take turns.
-All matrices are normalised, h = 5 for WL and WL-OA; `every_h` has the six matrices from h = 0 to 5 at once, as an
-evaluation needs them. GraKeL has the same labels, and what it does not finish within `--limit` seconds and `--gib` is
-left out. Its graphlets have no labels, and its shortest paths are ordered pairs.
+Every measurement is a process of its own, without the time of imports, of reading and of converting; the time is the
+median of up to three calls, the memory the peak above what the process had before. All matrices are normalised, h = 5
+for WL and WL-OA; `every_h` has the six matrices from h = 0 to 5 at once, as an evaluation needs them. GraKeL has the
+same labels. Whoever takes more than `--limit` seconds or, of GraKeL, more than `--gib` of memory is ended, and the
+others go on. GraKeL's graphlets have no labels, and its shortest paths are ordered pairs.
 
-`generated` is a set of 11,929 graphs with the sizes of REDDIT-MULTI-12K (`benchmarks.reddit_shape`).
+`generated` is a set of 11,929 graphs with the sizes of REDDIT-MULTI-12K (`benchmarks.reddit_shape`). There is a record
+for each data set, and one of what was measured when it is interrupted. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import multiprocessing
+import platform
 import resource
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from threadpoolctl import threadpool_limits
 
 from benchmarks.contest import quotient, trouble
-from benchmarks.reading import peak_megabytes
-from benchmarks.record import finish, parser, words_of
+from benchmarks.record import begin, finish, parser, words_of
 from benchmarks.reddit_shape import reddit_shaped
 from diffpool.data import RawGraphs
 from diffpool.data.find import load_raw
@@ -35,9 +39,12 @@ from diffpool.kernels import KERNELS, gram_matrices
 
 GENERATED = "generated"
 DATASETS = ("ENZYMES", "PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111", GENERATED)
+COMPARED = ("graphlet", "shortest-path", "wl", "wl-oa")  # those that GraKeL has
 WHO = ("ours", "every_h", "grakel")
-LONG, FEW = 30, 1  # what takes more seconds than this is repeated less often
-GRACE = 600  # seconds to read a data set and to convert it
+LONG = 30  # what takes more seconds than this is not repeated
+GRACE = 300  # seconds to read a data set and to convert it
+
+Tell = Callable[[dict[str, Any]], None]
 
 
 def generate(path: Path, graphs: int) -> None:
@@ -92,71 +99,106 @@ def work_of(who: str, kernel: str, raw: RawGraphs) -> Callable[[], object]:
     return lambda: peer.fit_transform(graphs)
 
 
+# --- one measurement, in its process
+
+
 def measure(
-    who: str, kernel: str, read_raw: Callable[[], RawGraphs], limit: float, gib: float
-) -> dict[str, Any]:
-    """In this process: seconds and the peak of memory, or what went wrong."""
-    if who == "grakel":  # rather an error than a machine without memory
-        resource.setrlimit(resource.RLIMIT_AS, (int(gib * 2**30),) * 2)
-    seconds: list[float] = []
+    make_work: Callable[[], Callable[[], object]], repeats: int, limit: float, tell: Tell
+) -> None:
+    """Tell that the work is ready, then the seconds and the peak MB of each call, or what went wrong."""
 
-    def whole() -> None:
-        work = work_of(who, kernel, read_raw())
-        start = time.perf_counter()
-        failed = trouble(work, limit)
-        seconds.append(time.perf_counter() - start)
-        if failed is not None:
-            raise RuntimeError(failed)
+    def all_calls() -> None:
+        work = make_work()
+        tell({"ready": True})
+        for _ in range(repeats):
+            before = forget_peak()
+            start = time.perf_counter()
+            work()
+            seconds = time.perf_counter() - start
+            tell({"seconds": seconds, "mb": max(megabytes("VmHWM") - before, 0.0)})
+            if seconds > LONG:
+                break
 
-    failed = trouble(whole, limit + GRACE)
+    # Who listens ends what takes too long, also where no signal gets through.
+    failed = trouble(all_calls, GRACE + limit * repeats)
     if failed is not None:
-        return {"failed": failed.removeprefix("RuntimeError: ")}
-    return {"seconds": seconds[0], "mb": peak_megabytes()}
+        tell({"failed": failed})
 
 
-def in_a_process(
+def megabytes(field: str) -> float:
+    """Memory of this process: VmRSS now, VmHWM at most."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
+
+
+def forget_peak() -> float:
+    """Let the peak of memory start from what there is now; that in MB."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return megabytes("VmRSS")
+    except OSError:  # not allowed everywhere: then what was the peak before does not count
+        return megabytes("VmHWM")
+
+
+# --- the process around it
+
+
+def heard(work: Callable[[Tell], None], grace: float, limit: float) -> list[dict[str, Any]]:
+    """All that `work` tells from a process of its own, which is ended when it is silent for too long.
+
+    It has `grace` seconds for its first word and `limit` for every later one. It is forked: imports take five seconds.
+    """
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(theirs.send,), daemon=True)
+    process.start()
+    theirs.close()
+    found: list[dict[str, Any]] = []
+    try:
+        while ours.poll(limit if found else grace):
+            found.append(ours.recv())
+        late = {"failed": f"not done after {limit:.0f} s", "at_least": limit}
+        found.append(late if found else {"failed": f"not ready after {grace:.0f} s"})
+    except EOFError:
+        process.join()
+        if process.exitcode:
+            found.append({"failed": f"ended with {process.exitcode}"})
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+    return found
+
+
+def result_of(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The median seconds and the largest peak, or what went wrong in the first call."""
+    done = [words for words in found if "seconds" in words]
+    if not done:
+        return next((w for w in found if "failed" in w), {"failed": "it said nothing"})
+    return {
+        "seconds": round(float(np.median([words["seconds"] for words in done])), 4),
+        "mb": round(max(words["mb"] for words in done), 1),
+        "repeats": len(done),
+    }
+
+
+def result(
     who: str, kernel: str, name: str, chosen: argparse.Namespace, work: Path
 ) -> dict[str, Any]:
-    words = ["--measure", who, "--kernels", kernel, "--datasets", name, "--work", str(work)]
-    words += ["--data-dir", str(chosen.data_dir), "--threads", str(chosen.threads)]
-    words += ["--limit", str(chosen.limit), "--gib", str(chosen.gib)]
-    try:
-        run = subprocess.run(
-            [sys.executable, "-m", "benchmarks.kernels", *words],
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=chosen.limit + 2 * GRACE,
-        )
-    except subprocess.TimeoutExpired:
-        return {"failed": f"not done after {chosen.limit:.0f} s"}
-    if run.returncode:
-        return {"failed": f"ended with {run.returncode}"}
-    result: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return result
+    """Somebody's seconds and memory for one kernel on one data set."""
+
+    def prepared() -> Callable[[], object]:
+        warnings.simplefilter("ignore")  # GraKeL divides 0 by 0
+        threadpool_limits(chosen.threads)
+        if who == "grakel":  # rather an error than a machine without memory
+            resource.setrlimit(resource.RLIMIT_AS, (int(chosen.gib * 2**30),) * 2)
+        return work_of(who, kernel, read(name, chosen.data_dir, work))
+
+    measured = partial(measure, prepared, chosen.repeats, chosen.limit)
+    return result_of(heard(measured, GRACE, chosen.limit))
 
 
-def compare(kernel: str, name: str, chosen: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """Everybody's median seconds and largest peak for one kernel on one data set."""
-    runs: dict[str, list[dict[str, Any]]] = {
-        who: [] for who in chosen.who if who != "every_h" or kernel.startswith("wl")
-    }
-    for number in range(chosen.repeats):
-        for who, done in runs.items():
-            if number < FEW or done[0].get("seconds", LONG) < LONG:
-                done.append(in_a_process(who, kernel, name, chosen, work))
-    row: dict[str, Any] = {}
-    for who, done in runs.items():
-        failed = [run["failed"] for run in done if "failed" in run]
-        row[who] = (
-            {"failed": failed[0]}
-            if failed
-            else {
-                "seconds": round(float(np.median([run["seconds"] for run in done])), 4),
-                "peak_mb": round(max(run["mb"] for run in done)),
-                "repeats": len(done),
-            }
-        )
-    return row
+# --- the whole
 
 
 def speedup(row: dict[str, Any]) -> float | None:
@@ -165,7 +207,8 @@ def speedup(row: dict[str, Any]) -> float | None:
 
 
 def libraries() -> dict[str, str]:
-    found = {}
+    """Versions of what the times depend on."""
+    found = {"python": platform.python_version()}
     for name in ("numpy", "scipy", "grakel"):
         try:
             found[name] = version(name)
@@ -174,45 +217,43 @@ def libraries() -> dict[str, str]:
     return found
 
 
-def line(kernel: str, row: dict[str, Any]) -> str:
-    cells = [
-        f"{who} {r['failed']}"
-        if "failed" in r
-        else f"{who} {r['seconds']:.2f} s ({r['peak_mb']:,} MB)"
-        for who, r in row.items()
-    ]
-    ratio = speedup(row)
-    return f"  {kernel:14s} {'; '.join(cells)}" + (f"; {ratio} ×" if ratio else "")
+def told(found: dict[str, Any]) -> str:
+    """A result in a line."""
+    if "failed" in found:
+        return str(found["failed"])
+    return f"{found['seconds']:8.2f} s {found['mb']:8,.0f} MB {found['repeats']:3d} calls"
 
 
-def run(chosen: argparse.Namespace, work: Path) -> dict[str, Any]:
-    rows: dict[str, Any] = {}
-    ratios: dict[str, dict[str, float]] = {}
-    for name in words_of(chosen.datasets, DATASETS, "data sets"):
-        if name == GENERATED:
-            generate(work / "generated.npz", chosen.graphs)
-        print(name, flush=True)
-        row, own = {}, {}
-        for kernel in words_of(chosen.kernels, tuple(KERNELS), "kernels"):
-            if name == GENERATED and kernel not in chosen.generated_kernels.split(","):
-                continue
-            row[kernel] = compare(kernel, name, chosen, work)
-            if ratio := speedup(row[kernel]):
-                own[kernel] = {name: ratio}
-                ratios.setdefault(kernel, {})[name] = ratio
-            print(line(kernel, row[kernel]), flush=True)
-        rows[name] = row
-        silent = argparse.Namespace(**{**vars(chosen), "json": False})
-        result = {"rows": {name: row}, "speedup": own, "limit_s": chosen.limit}
-        finish("kernels", {**result, "libraries": libraries()}, silent)  # what is measured is kept
-    return {"rows": rows, "speedup": ratios, "limit_s": chosen.limit, "libraries": libraries()}
+def run(name: str, chosen: argparse.Namespace, work: Path) -> None:
+    """All kernels on one data set, a line for each measurement; the record is written however it ends."""
+    kernels = words_of(chosen.kernels, COMPARED, "kernels")
+    if name == GENERATED:
+        kernels = [kernel for kernel in kernels if kernel in chosen.generated_kernels.split(",")]
+        heard(lambda tell: generate(work / "generated.npz", chosen.graphs), GRACE, GRACE)
+    print(name, flush=True)
+    row: dict[str, dict[str, Any]] = {}
+    try:
+        for kernel in kernels:
+            for who in chosen.who:
+                if who == "every_h" and not kernel.startswith("wl"):
+                    continue
+                found = result(who, kernel, name, chosen, work)
+                row.setdefault(kernel, {})[who] = found
+                print(f"  {kernel:14s} {who:8s} {told(found)}", flush=True)
+            if ratio := speedup(row.get(kernel, {})):
+                print(f"  {kernel:14s} {ratio:.1f} × as fast as GraKeL", flush=True)
+    finally:
+        ratios = {kernel: {name: ratio} for kernel, own in row.items() if (ratio := speedup(own))}
+        everything = {"rows": {name: row}, "speedup": ratios, "limit_s": chosen.limit}
+        if row:
+            finish("kernels", {**everything, "versions": libraries()}, chosen)
 
 
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--data-dir", required=True, type=Path, help="folder with the zip files")
     options.add_argument("--datasets", default=",".join(DATASETS))
-    options.add_argument("--kernels", default=",".join(KERNELS))
+    options.add_argument("--kernels", default=",".join(COMPARED))
     options.add_argument(
         "--generated-kernels", default="wl,wl-oa", help="those on the generated set"
     )
@@ -221,20 +262,12 @@ def main() -> None:
     options.add_argument("--limit", type=float, default=600, help="seconds for one matrix")
     options.add_argument("--gib", type=float, default=12, help="memory for GraKeL")
     options.add_argument("--repeats", type=int, default=3)
-    options.add_argument("--measure", help=argparse.SUPPRESS)
-    options.add_argument("--work", type=Path, help=argparse.SUPPRESS)
-    chosen = options.parse_args()
-    torch.set_num_threads(chosen.threads)
-    if chosen.measure:
-        read_raw = lambda: read(chosen.datasets, chosen.data_dir, chosen.work)  # noqa: E731
-        print(
-            json.dumps(measure(chosen.measure, chosen.kernels, read_raw, chosen.limit, chosen.gib))
-        )
-        return
+    chosen = begin(options)
     chosen.who = words_of(chosen.who, WHO, "who")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the record is written
     with tempfile.TemporaryDirectory() as work:
-        result = run(chosen, Path(work))
-    finish("kernels", result, argparse.Namespace(**{**vars(chosen), "no_record": True}))
+        for name in words_of(chosen.datasets, DATASETS, "data sets"):
+            run(name, chosen, Path(work))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the tables of README.md, benchmarks/README.md and results/README.md from the records."""
+"""Write the tables of README.md, benchmarks/README.md, docs/methods.md and results/README.md from the records."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from benchmarks import method_tables
 from benchmarks.comparison_tables import (
     inference,
+    kernels,
     memory,
     models,
     reddit_shape,
@@ -24,20 +26,6 @@ ROOT = Path(__file__).parent.parent
 def embedded(record: dict[str, Any]) -> str:
     ours, flat = record["diffpool"], record["graphsage"]
     return f"DiffPool {ours['mean']:.1f} ± {ours['sd']:.1f} %, flat GraphSAGE {flat['mean']:.1f} ± {flat['sd']:.1f} %"
-
-
-def embedded_table(record: dict[str, Any]) -> str:
-    lines = ["| | test accuracy, % | seeds | parameters | seconds a run |", "|---|---|---|---|---|"]
-    for name in ("diffpool", "graphsage", "diffpool-max", "graphsage-max"):
-        source = last("embedded", name)
-        if source is not None:
-            row = source[name]
-            count = len(row["seconds"])
-            lines.append(
-                f"| {name} | {row['mean']:.1f} ± {row['sd']:.1f} | {count} | {row['parameters']:,} "
-                f"| {sum(row['seconds']) / count:.0f} |"
-            )
-    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
 def large_graph(record: dict[str, Any]) -> str:
@@ -93,7 +81,9 @@ def from_last(source: str, table: Callable[[dict[str, Any]], str], row: str | No
 
 TABLES: dict[str, Table] = {
     "embedded": from_last("embedded", embedded, "diffpool"),
-    "embedded_table": from_last("embedded", embedded_table, "diffpool"),
+    "embedded_table": method_tables.embedded,
+    "methods": method_tables.methods,
+    "set2set": method_tables.set2set,
     "large_graph": from_last("large_graph", large_graph),
     "cpu_step": from_last("cpu_step", cpu_step),
     "reading": from_last("reading", reading),
@@ -105,23 +95,47 @@ TABLES: dict[str, Table] = {
     "scaling_sizes": from_last("scaling", sizes, "sizes"),
     "scaling_models": from_last("scaling", models, "models"),
     "reddit_shape": from_last("reddit_shape", reddit_shape),
+    "kernels": lambda: kernels("kernels"),
 }
 NOT_MEASURED = "\nNot measured yet.\n"
 
 
 # What was published under a protocol, percent: Tables 1 and 2 of the paper, and Errica et al. (2020) for `nested`.
-PUBLISHED: dict[tuple[str, str], dict[str, float]] = {
-    ("paper", "diffpool"): {"ENZYMES": 62.53, "DD": 80.64, "COLLAB": 75.48, "PROTEINS": 76.25},
-    ("nested", "diffpool"): {"ENZYMES": 59.5, "DD": 75.0, "COLLAB": 68.9, "PROTEINS": 73.7},
-    ("inner-cv", "graphlet"): {"ENZYMES": 41.03, "DD": 74.85, "COLLAB": 64.66, "PROTEINS": 72.91},
-    ("inner-cv", "shortest-path"): {
-        "ENZYMES": 42.32,
-        "DD": 78.86,
-        "COLLAB": 59.1,
-        "PROTEINS": 76.43,
+SETS = ("ENZYMES", "DD", "COLLAB", "PROTEINS")
+_PUBLISHED: dict[str, dict[str, tuple[float | None, ...]]] = {
+    "inner-cv": {
+        "graphlet": (41.03, 74.85, 64.66, 72.91),
+        "graphlet-degree": (41.03, 74.85, 64.66, 72.91),
+        "shortest-path": (42.32, 78.86, 59.10, 76.43),
+        "wl": (53.43, 74.02, 78.61, 73.76),
+        "wl-oa": (60.13, 79.04, 80.74, 75.26),
     },
-    ("inner-cv", "wl"): {"ENZYMES": 53.43, "DD": 74.02, "COLLAB": 78.61, "PROTEINS": 73.76},
-    ("inner-cv", "wl-oa"): {"ENZYMES": 60.13, "DD": 79.04, "COLLAB": 80.74, "PROTEINS": 75.26},
+    "paper": {
+        "patchy-san": (None, 76.27, 72.60, 75.00),
+        "graphsage": (54.25, 75.42, 68.25, 70.48),
+        "ecc": (53.50, 74.10, 67.79, 72.65),
+        "set2set": (60.15, 78.12, 71.75, 74.29),
+        "sortpool": (57.12, 79.37, 73.76, 75.54),
+        "diffpool-det": (58.33, 75.47, 82.13, 75.62),
+        "diffpool-nolp": (61.95, 79.98, 75.58, 76.22),
+        "diffpool": (62.53, 80.64, 75.48, 76.25),
+        "s2v": (61.10, 78.92, None, None),
+        "s2v-diffpool-1": (62.86, 80.75, None, None),
+        "s2v-diffpool-2": (63.33, 82.07, None, None),
+    },
+    "nested": {
+        "structure-blind": (65.2, 78.4, 70.2, 75.8),
+        "sortpool": (38.9, 76.6, 71.2, 72.9),
+        "diffpool": (59.5, 75.0, 68.9, 73.7),
+        "ecc": (29.5, 72.6, None, 72.3),
+        "gin": (59.6, 75.3, 75.6, 73.3),
+        "graphsage": (58.2, 72.9, 73.9, 73.0),
+    },
+}
+PUBLISHED: dict[tuple[str, str], dict[str, float]] = {
+    (protocol, method): {n: v for n, v in zip(SETS, values, strict=True) if v is not None}
+    for protocol, rows in _PUBLISHED.items()
+    for method, values in rows.items()
 }
 
 
@@ -181,7 +195,12 @@ def filled(text: str) -> str:
     return text
 
 
-PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "results" / "README.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "docs" / "methods.md",
+    ROOT / "results" / "README.md",
+)
 
 
 def main() -> None:

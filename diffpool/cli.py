@@ -60,6 +60,11 @@ ALL_PROTOCOLS = {**PROTOCOLS, **KERNEL_PROTOCOLS}
 MethodName = StrEnum("MethodName", {name: name for name in ALL_METHODS})  # type: ignore[misc]
 ProtocolName = StrEnum("ProtocolName", {name: name for name in ALL_PROTOCOLS})  # type: ignore[misc]
 
+# Options of a neural method that are settings of its architecture or training.
+SETTINGS = (
+    *("epochs", "patience", "learning_rate", "weight_decay", "dropout", "batch_size", "hidden"),
+    *("poolings", "ratio", "clusters", "link_weight", "entropy_weight", "conv"),
+)
 # What `diffpool evaluate` takes with a kernel.
 KERNEL_OPTIONS = {
     *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs"),
@@ -196,6 +201,7 @@ def top(
 
 @app.command()
 def train(
+    context: typer.Context,
     dataset: Annotated[
         str,
         typer.Argument(
@@ -243,23 +249,7 @@ def train(
     `diffpool train ENZYMES --data-dir ~/data --epochs 100 --poolings 2`, `diffpool train graphs.jsonl`,
     `diffpool train molecules.csv --smiles smiles --label active`.
     """
-    changes = {
-        "epochs": epochs,
-        "patience": patience,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "dropout": dropout,
-        "batch_size": batch_size,
-        "hidden": hidden,
-        "poolings": poolings,
-        "ratio": ratio,
-        "clusters": _clusters(clusters),
-        "link_weight": link_weight,
-        "entropy_weight": entropy_weight,
-        "conv": conv,
-        **parse_settings(settings or []),
-    }
-    chosen = settings_for(method, dataset, seed=seed, **_given(changes))
+    chosen = settings_for(method, dataset, seed=seed, **_changes(context))
     place = _device(device, precision)
     _check_out(out)
     where = (data_dir, smiles, label, target)
@@ -376,24 +366,7 @@ def evaluate(
         return
     if jobs is not None:
         raise SettingError(f"expected --jobs with a kernel only, got it with {method.value}")
-    changes = _given(
-        {
-            "epochs": epochs,
-            "patience": patience,
-            "learning_rate": learning_rate,
-            "weight_decay": weight_decay,
-            "dropout": dropout,
-            "batch_size": batch_size,
-            "hidden": hidden,
-            "poolings": poolings,
-            "ratio": ratio,
-            "clusters": _clusters(clusters),
-            "link_weight": link_weight,
-            "entropy_weight": entropy_weight,
-            "conv": conv,
-            **parse_settings(settings or []),
-        }
-    )
+    changes = _changes(context)
     chosen = settings_for(method.value, dataset, **changes)
     way = choose_protocol("tenfold" if protocol is None else protocol.value, grid, changes)
     place = _device(device, precision)
@@ -552,8 +525,12 @@ def _draw(outcome: Outcome, out: Path) -> None:
     draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
 
 
-def _given(changes: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in changes.items() if value is not None}
+def _changes(context: typer.Context) -> dict[str, Any]:
+    """The settings that were given on the command line."""
+    values = {name: context.params[name] for name in SETTINGS}
+    values["clusters"] = _clusters(values["clusters"])
+    values |= parse_settings(context.params["settings"] or [])
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _clusters(text: str | None) -> str | tuple[int, ...] | None:

@@ -121,6 +121,50 @@ def test_scaling_is_shown_by_size_and_by_models() -> None:
     assert cells(table, "100") == ["–", "–", "–"]
 
 
+SLOW = {"failed": "not done after 600 s", "at_least": 600.0}
+MATRIX = {"seconds": 0.25, "mb": 1234.4, "repeats": 3}
+KERNEL = {"ours": MATRIX, "every_h": {**MATRIX, "seconds": 1.5}, "grakel": {**MATRIX, "seconds": 2}}
+
+
+def test_kernels_are_shown_with_their_memory_and_the_ratio_to_grakel(write: Any) -> None:
+    without = {"ours": MATRIX, "grakel": {"failed": "MemoryError: too large"}}
+    write("k", {"rows": {"A": {"wl": KERNEL, "graphlet": without}}})
+    table = comparison_tables.kernels("k")
+    assert cells(table, "A | wl") == [
+        "wl",
+        "0.25 (1,234)",
+        "1.50 (1,234)",
+        "2.00 (1,234)",
+        "**8.0 ×**",
+    ]
+    assert cells(table, "A | graphlet") == ["graphlet", "0.25 (1,234)", "–", "–", "–"]
+    assert table is not None
+    assert "Not measured: GraKeL, A, graphlet (MemoryError: too large)." in table
+    assert comparison_tables.kernels("nothing") is None
+
+
+def test_what_was_ended_is_shown_as_more_than_its_limit(write: Any) -> None:
+    write(
+        "k",
+        {"rows": {"A": {"wl": {"ours": MATRIX, "grakel": SLOW}, "b": {**KERNEL, "ours": SLOW}}}},
+    )
+    table = comparison_tables.kernels("k")
+    assert cells(table, "A | wl") == ["wl", "0.25 (1,234)", "–", "> 600", "> 2,400 ×"]
+    assert cells(table, "A | b")[1:] == ["> 600", "1.50 (1,234)", "2.00 (1,234)", "–"]
+    assert table is not None
+    assert "Not measured" not in table
+
+
+def test_an_interrupted_kernel_leaves_its_row_to_older_records(write: Any) -> None:
+    newer = {"wl": {"ours": {**MATRIX, "seconds": 9.0}}, "wl-oa": KERNEL}
+    write("k", {"rows": {"A": {"wl": KERNEL}}}, {"rows": {"A": newer}, "commit": "def"})
+    table = comparison_tables.kernels("k")
+    assert cells(table, "A | wl")[1] == "0.25 (1,234)"
+    assert table is not None
+    assert "- A wl: beads" in table
+    assert "- A wl-oa: beads" in table
+
+
 def test_a_table_without_a_record_says_so(write: Any) -> None:
     page = "a <!-- generated: scaling_sizes -->old<!-- end --> b <!-- generated: other -->c"
     assert tables.filled(page) == page.replace("old", "\nNot measured yet.\n")

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import subprocess
+import multiprocessing
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks import kernels, reddit_shape
-from benchmarks.kernels import as_grakel, generate, measure, read, speedup, work_of
+from benchmarks.kernels import (
+    COMPARED,
+    WHO,
+    as_grakel,
+    generate,
+    heard,
+    measure,
+    read,
+    result_of,
+    speedup,
+    work_of,
+)
 from diffpool.data import RawGraphs
-from diffpool.kernels import KERNELS
 
 
 @pytest.fixture
@@ -33,7 +48,7 @@ def test_the_generated_set_is_written_and_read(small: Path) -> None:
     np.testing.assert_array_equal(again.source, raw.source)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", COMPARED)
 def test_everybody_has_the_same_work(kernel: str, small: Path) -> None:
     pytest.importorskip("grakel", reason="GraKeL is not installed")
     raw = read("generated", small, small)
@@ -51,21 +66,87 @@ def test_a_graph_for_grakel_has_all_its_nodes() -> None:
     ]
 
 
-def test_what_takes_too_long_or_fails_is_said(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_raw() -> RawGraphs:
-        return read("generated", small, small)
+def test_every_call_tells_its_seconds_and_memory() -> None:
+    told: list[dict[str, Any]] = []
 
-    found = measure("ours", "wl", read_raw, limit=60, gib=1)
-    assert found["seconds"] > 0
-    assert found["mb"] > 10
+    def work() -> None:
+        assert np.ones(4 << 20).sum() > 0  # 32 MB
 
-    def fail(*_: object) -> Any:
+    measure(lambda: work, repeats=3, limit=60, tell=told.append)
+    assert told[0] == {"ready": True}
+    assert [set(words) for words in told[1:]] == [{"seconds", "mb"}] * 3
+    assert 30 < max(words["mb"] for words in told[1:]) < 100
+    assert result_of(told)["repeats"] == 3
+
+
+def test_what_is_long_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "LONG", 0)
+    told: list[dict[str, Any]] = []
+    measure(lambda: lambda: None, repeats=3, limit=60, tell=told.append)
+    assert len(told) == 2
+
+
+def test_what_fails_is_said(small: Path) -> None:
+    def fail() -> Any:
         raise MemoryError("too large")
 
-    monkeypatch.setattr(kernels, "work_of", lambda *_: fail)
-    assert measure("ours", "wl", read_raw, limit=60, gib=1) == {"failed": "MemoryError: too large"}
-    monkeypatch.setattr(kernels, "work_of", fail)
-    assert measure("ours", "wl", read_raw, limit=60, gib=1) == {"failed": "MemoryError: too large"}
+    told: list[dict[str, Any]] = []
+    measure(lambda: fail, repeats=3, limit=60, tell=told.append)
+    assert told == [{"ready": True}, {"failed": "MemoryError: too large"}]
+    assert result_of(told) == {"failed": "MemoryError: too large"}
+    told.clear()
+    measure(fail, repeats=3, limit=60, tell=told.append)
+    assert told == [{"failed": "MemoryError: too large"}]
+
+
+def test_a_process_that_takes_too_long_is_ended_and_what_it_told_is_kept() -> None:
+    def slow(tell: Any) -> None:
+        tell({"ready": True})
+        tell({"seconds": 0.5, "mb": 7.0})
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGTERM])
+        time.sleep(60)
+
+    start = time.perf_counter()
+    found = heard(slow, grace=30, limit=0.2)
+    assert time.perf_counter() - start < 15
+    assert found[-1] == {"failed": "not done after 0 s", "at_least": 0.2}
+    assert result_of(found) == {"seconds": 0.5, "mb": 7.0, "repeats": 1}
+    assert multiprocessing.active_children() == []
+    assert result_of(heard(lambda tell: time.sleep(60), grace=0.2, limit=30)) == {
+        "failed": "not ready after 0 s"
+    }
+
+
+def test_a_process_that_is_killed_is_said_to_be() -> None:
+    def killed(tell: Any) -> None:
+        tell({"ready": True})
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert result_of(heard(killed, grace=30, limit=30)) == {"failed": "ended with -9"}
+    assert result_of(heard(lambda tell: None, grace=30, limit=30)) == {"failed": "it said nothing"}
+
+
+def test_what_was_measured_is_recorded_when_the_run_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def result(who: str, kernel: str, *_: object) -> dict[str, Any]:
+        if (kernel, who) == ("wl", "every_h"):
+            raise KeyboardInterrupt
+        return {"seconds": 2.0 if who == "grakel" else 1.0, "mb": 3.0, "repeats": 1}
+
+    monkeypatch.setattr(kernels, "result", result)
+    chosen = argparse.Namespace(
+        kernels="graphlet,wl,wl-oa", who=WHO, limit=5, records=tmp_path, no_record=False, json=False
+    )
+    with pytest.raises(KeyboardInterrupt):
+        kernels.run("ENZYMES", chosen, tmp_path)
+    (record,) = map(json.loads, (tmp_path / "kernels.jsonl").read_text().splitlines())
+    row = record["rows"]["ENZYMES"]
+    assert {kernel: set(own) for kernel, own in row.items()} == {
+        "graphlet": {"ours", "grakel"},
+        "wl": {"ours"},
+    }
+    assert record["speedup"] == {"graphlet": {"ENZYMES": 2.0}}
 
 
 def test_a_speedup_needs_both() -> None:
@@ -74,27 +155,30 @@ def test_a_speedup_needs_both() -> None:
     assert speedup({"ours": {"seconds": 2.0}}) is None
 
 
-def test_a_run_writes_a_record_and_prints_json(tmp_path: Path) -> None:
+def test_a_run_writes_a_record_and_prints_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reddit_shape, "LARGEST", 60)
     words = ["--datasets", "generated", "--graphs", "12", "--who", "ours,every_h", "--repeats", "1"]
-    words += [
-        "--generated-kernels",
-        "wl-oa",
-        "--data-dir",
-        str(tmp_path),
-        "--records",
-        str(tmp_path),
+    words += ["--generated-kernels", "wl-oa", "--data-dir", str(tmp_path), "--json"]
+    words += ["--records", str(tmp_path), "--precision", "float32"]
+    words += ["--threads", str(torch.get_num_threads())]
+    monkeypatch.setattr(sys, "argv", ["kernels", *words])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        kernels.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [
+        ["generated"],
+        ["wl-oa", "ours"],
+        ["wl-oa", "every_h"],
     ]
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kernels", "--json", *words],
-        cwd=Path(kernels.__file__).parent.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    printed = json.loads(run.stdout.splitlines()[-1])
     (record,) = map(json.loads, (tmp_path / "kernels.jsonl").read_text().splitlines())
-    assert printed["rows"] == record["rows"]
+    assert json.loads(lines[-1])["rows"] == record["rows"]
     row = record["rows"]["generated"]["wl-oa"]
     assert set(row) == {"ours", "every_h"}
-    assert row["ours"]["peak_mb"] > 10
+    assert row["ours"]["seconds"] > 0
+    assert row["ours"]["repeats"] == 1
     assert record["speedup"] == {}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from diffpool.kernels import (
+    DegreeGraphlet,
     GraphKernel,
     Graphlet,
     ShortestPath,
@@ -87,6 +88,15 @@ def graphlet_features(graph: nx.Graph) -> Counter[Hashable]:
     return found
 
 
+def degree_graphlet_features(graph: nx.Graph) -> Counter[Hashable]:
+    parts = (graph.subgraph(nodes) for nodes in combinations(graph, 3))
+    return Counter(
+        (part.number_of_edges(), *sorted((label(graph, v), graph.degree[v]) for v in part))
+        for part in parts
+        if nx.is_connected(part)
+    )
+
+
 def dot(a: Counter[Hashable], b: Counter[Hashable]) -> float:
     return sum(count * b[key] for key, count in a.items())
 
@@ -139,6 +149,16 @@ def test_shortest_path_counts_pairs_by_labels_and_distance(listed: list[nx.Graph
 @given(lists)
 def test_graphlet_counts_connected_triples_by_labels(listed: list[nx.Graph]) -> None:
     check(Graphlet(), lambda a, b: dot(graphlet_features(a), graphlet_features(b)), listed)
+
+
+@given(lists)
+def test_degree_graphlet_counts_them_by_labels_and_degrees_in_no_order(
+    listed: list[nx.Graph],
+) -> None:
+    def value(a: nx.Graph, b: nx.Graph) -> float:
+        return dot(degree_graphlet_features(a), degree_graphlet_features(b))
+
+    check(DegreeGraphlet(), value, listed)
 
 
 @given(lists)

@@ -152,6 +152,11 @@ KERNEL_METHODS = {
     method.name: method
     for method in (
         KernelMethod("graphlet", "graphlet kernel", without_labels="none"),
+        KernelMethod(
+            "graphlet-degree",
+            "graphlet kernel of labels and degrees, as behind the paper's numbers",
+            without_labels="none",
+        ),
         KernelMethod("shortest-path", "shortest-path kernel", without_labels="none"),
         KernelMethod("wl", "Weisfeiler-Lehman subtree kernel", _DEPTHS),
         KernelMethod("wl-oa", "Weisfeiler-Lehman optimal assignment kernel", _DEPTHS),

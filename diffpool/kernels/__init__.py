@@ -1,4 +1,5 @@
 from diffpool.kernels.base import GraphKernel
+from diffpool.kernels.degree_graphlet import DegreeGraphlet
 from diffpool.kernels.graphlet import Graphlet
 from diffpool.kernels.matrices import KERNELS, gram_matrices
 from diffpool.kernels.shortest_path import ShortestPath
@@ -6,6 +7,7 @@ from diffpool.kernels.weisfeiler_lehman import WeisfeilerLehman, WeisfeilerLehma
 
 __all__ = [
     "KERNELS",
+    "DegreeGraphlet",
     "GraphKernel",
     "Graphlet",
     "ShortestPath",

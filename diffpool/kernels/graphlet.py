@@ -71,13 +71,13 @@ class Graphlet(GraphKernel):
     def _counts(self, raw: RawGraphs, known: Known, watch: Watch) -> Counts:
         if self.size > 3:
             return _sampled(raw, self.size, self.samples, self.seed, watch)
-        return _of_three(with_numbers(raw, number_labels(raw, self.labels_, known)), watch)
+        return of_three(with_numbers(raw, number_labels(raw, self.labels_, known)), watch)
 
 
 # --- size 3, exactly
 
 
-def _of_three(raw: RawGraphs, watch: Watch) -> Counts:
+def of_three(raw: RawGraphs, watch: Watch) -> Counts:
     """Paths and triangles of graphs with numbers as node labels."""
     work, total = 0.0, max(float((raw.sizes.astype(np.float64) ** 2).sum()), 1.0)
     parts: list[Entries] = []

@@ -9,6 +9,7 @@ import numpy as np
 from diffpool.data import RawGraphs
 from diffpool.errors import SettingError
 from diffpool.kernels.base import GraphKernel
+from diffpool.kernels.degree_graphlet import DegreeGraphlet
 from diffpool.kernels.gram import nobody
 from diffpool.kernels.graphlet import Graphlet
 from diffpool.kernels.shortest_path import ShortestPath
@@ -16,6 +17,7 @@ from diffpool.kernels.weisfeiler_lehman import WeisfeilerLehman, WeisfeilerLehma
 
 KERNELS: dict[str, type[GraphKernel]] = {
     "graphlet": Graphlet,
+    "graphlet-degree": DegreeGraphlet,
     "shortest-path": ShortestPath,
     "wl": WeisfeilerLehman,
     "wl-oa": WeisfeilerLehmanAssignment,
