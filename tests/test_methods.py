@@ -24,6 +24,7 @@ from diffpool.experiments.prepared import prepared
 from diffpool.experiments.protocols import Nested
 from diffpool.graphs import Prepared, SparseGraphs
 from diffpool.nn import Architecture, GraphClassifier, build
+from diffpool.preparation.cache import cached
 from diffpool.preparation.prepare import prepare, random_clusters, resolved
 from diffpool.preparation.pyramid import kron_pyramid, with_pyramid
 from diffpool.training import Cohort, load_model
@@ -328,3 +329,17 @@ def test_a_damaged_file_in_the_cache_is_computed_anew(
     _, second = prepared(method, dataset)
     assert torch.equal(first.graphs.prepared.nodes, second.graphs.prepared.nodes)
     assert kept.read_bytes() == content
+
+
+@pytest.mark.parametrize("largest", [5, 127, 128, 40_000, 2**40])
+def test_what_is_kept_in_the_cache_comes_back_as_it_was(
+    largest: int, dataset: GraphDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path))
+    made = {"a": np.array([[-1, 3], [0, largest]]), "b": np.array([0.5]), "c": np.empty(0, int)}
+    first = cached(dataset.graphs, {}, lambda: made)
+    again = cached(dataset.graphs, {}, lambda: pytest.fail("computed again"))
+    for name, array in made.items():
+        assert first[name] is array
+        assert again[name].dtype == array.dtype
+        assert np.array_equal(again[name], array)

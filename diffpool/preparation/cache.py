@@ -40,7 +40,10 @@ def cached(
     except DataError:  # no home folder
         return compute()
     with contextlib.suppress(OSError, SafetensorError, ValueError):
-        return load_file(place)
+        return {
+            name: a.astype(np.int64) if a.dtype.kind == "i" else a
+            for name, a in load_file(place).items()
+        }
     arrays = compute()
     with contextlib.suppress(OSError, SafetensorError):
         _save(arrays, place)
@@ -64,7 +67,15 @@ def _save(arrays: Arrays, place: Path) -> None:
     handle, other = tempfile.mkstemp(dir=place.parent, prefix=".", suffix=".part")
     os.close(handle)
     try:
-        save_file({name: np.ascontiguousarray(a) for name, a in arrays.items()}, other)
+        save_file({name: np.ascontiguousarray(_small(a)) for name, a in arrays.items()}, other)
         Path(other).replace(place)
     finally:
         Path(other).unlink(missing_ok=True)
+
+
+def _small(values: np.ndarray) -> np.ndarray:
+    """Whole numbers in the smallest type that holds them."""
+    if values.dtype.kind != "i" or values.size == 0:
+        return values
+    kinds = (np.result_type(np.int8, np.min_scalar_type(v)) for v in (values.min(), values.max()))
+    return values.astype(np.result_type(*kinds))
