@@ -77,5 +77,8 @@ def _small(values: np.ndarray) -> np.ndarray:
     """Whole numbers in the smallest type that holds them."""
     if values.dtype.kind != "i" or values.size == 0:
         return values
-    kinds = (np.result_type(np.int8, np.min_scalar_type(v)) for v in (values.min(), values.max()))
-    return values.astype(np.result_type(*kinds))
+    least, most = int(values.min()), int(values.max())
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values
