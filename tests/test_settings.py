@@ -33,6 +33,8 @@ from diffpool.nn import Architecture, build
         ({"last_order": ("sigmoid",)}, "expected steps of"),
         ({"pooler": "topk"}, "expected a pooler of diffpool, graclus, random, uniform, pyramid"),
         ({"assignment": "hard"}, "expected an assignment of soft, straight-through, gumbel"),
+        ({"conv": "edge-conditioned"}, "expected the pooler pyramid, .* got 'diffpool'"),
+        ({"readout": "sort"}, "expected no poolings with the readout sort, got 1"),
         ({"set2set_steps": -1}, "expected set2set_steps from 0 to 1048576, got -1"),
         (
             {"readout": "set2set", "every_level": True},

@@ -72,7 +72,7 @@ class Architecture:
         ratio: clusters as a share of the nodes; None is the paper's 0.1 for one pooling, 0.25 for two.
         clusters: "graph" for ceil(ratio · n_g) in each graph, "dataset" for that of the largest graph in all of them,
             or the numbers themselves, one for each pooling.
-        order: the steps after a convolution, of "l2", "relu", "batch" and "node-index".
+        order: the steps after a convolution, of "l2", "relu", "tanh", "batch" and "node-index".
         last_order: the same after the last convolution of an embedding network.
         assignment_order: the same after the last convolution of a pooling network.
         concat: whether an embedding is the output of all layers side by side.
@@ -138,6 +138,15 @@ class Architecture:
             value = getattr(self, name)
             if type(value) is not int or not 0 <= value <= MOST_READ:
                 raise SettingError(f"expected {name} from 0 to {MOST_READ}, got {value!r}")
+        if self.conv == "edge-conditioned" and self.pooler != "pyramid":
+            raise SettingError(
+                "expected the pooler pyramid, whose graphs have edges to condition on, "
+                f"with the convolution edge-conditioned, got {self.pooler!r}"
+            )
+        if self.readout in ("sort", "fields") and self.poolings > 0:
+            raise SettingError(
+                f"expected no poolings with the readout {self.readout}, got {self.poolings}"
+            )
         if self.every_level and self.readout not in ("sum", "mean", "max"):
             raise SettingError(
                 f"expected a readout of sum, mean or max at every level, got {self.readout!r}"
@@ -166,8 +175,8 @@ class Architecture:
     @property
     def wants_preparation(self) -> bool:
         """Whether something is computed of the graphs beforehand: see `diffpool.preparation`."""
-        given = self.poolings > 0 and self.pooler in ("graclus", "random", "pyramid")
-        return given or self.readout == "fields"
+        given = self.poolings > 0 and self.pooler in ("graclus", "random")
+        return given or self.pooler == "pyramid" or self.readout == "fields"
 
     @property
     def cluster_ratio(self) -> float:
