@@ -209,9 +209,7 @@ def train(
             "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv."
         ),
     ] = "embedded",
-    method: Annotated[
-        str, typer.Option(help=f"{NEURAL}.", metavar=f"[{'|'.join(METHODS)}]")
-    ] = "diffpool",
+    method: Annotated[str, typer.Option(help=f"{NEURAL}.", metavar="NAME")] = "diffpool",
     out: Annotated[
         Path, typer.Option(help="Folder for the model, its metrics and the picture.")
     ] = Path("runs/model"),
@@ -288,7 +286,9 @@ def evaluate(
     ],
     method: Annotated[
         MethodName,
-        typer.Option(help=f"Neural networks: {NEURAL}. Kernels, each with an SVM: {KERNELS}."),
+        typer.Option(
+            help=f"Neural networks: {NEURAL}. Kernels, each with an SVM: {KERNELS}.", metavar="NAME"
+        ),
     ] = MethodName["diffpool"],
     protocol: Annotated[
         ProtocolName | None,
