@@ -84,6 +84,7 @@ TABLES: dict[str, Table] = {
     "embedded_table": method_tables.embedded,
     "methods": method_tables.methods,
     "set2set": method_tables.set2set,
+    "graclus": from_last("graclus", method_tables.graclus),
     "large_graph": from_last("large_graph", large_graph),
     "cpu_step": from_last("cpu_step", cpu_step),
     "reading": from_last("reading", reading),
