@@ -119,13 +119,16 @@ Dropout = Annotated[
     float | None,
     typer.Option(
         help="Share of a graph's vector set to zero before each layer of the head.",
-        show_default="0",
+        show_default="0; 0.5 for sortpool and patchy-san, 0.2 for ecc",
     ),
 ]
 BatchSize = Annotated[int | None, typer.Option(help="Graphs in a step.", show_default="20")]
-Hidden = Annotated[int | None, typer.Option(help="Width of the embeddings.", show_default="64")]
+Hidden = Annotated[
+    int | None, typer.Option(help="Width of the embeddings.", show_default="64; 32 for sortpool")
+]
 Poolings = Annotated[
-    int | None, typer.Option(help="Pooling layers: 1 or 2 in the paper.", show_default="1")
+    int | None,
+    typer.Option(help="Pooling layers: 1 or 2 in the paper.", show_default="the method's"),
 ]
 Ratio = Annotated[
     float | None,

@@ -33,6 +33,16 @@ class Prediction:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """What a classifier knows of every level, the input first."""
+
+    graphs: list[Graphs]
+    embeddings: list[Tensor]  # Z, [N, D] each
+    assignments: list[Assignment]  # one for each pooling
+    losses: dict[str, Tensor]  # each [B], summed over the poolings
+
+
 @dataclass(frozen=True)
 class Clusters:
     """How many clusters a graph of n nodes gets at one pooling.
@@ -113,28 +123,41 @@ class GraphClassifier(nn.Module):
 
         `dropout` is of the head, and draws for poolers that need random numbers.
         """
+        down = self.descend(graphs, x, plan, dropout)
+        read = down.embeddings if self.every_level else down.embeddings[-1:]
+        vectors = [
+            self._read(*level) for level in zip(down.graphs[-len(read) :], read, strict=True)
+        ]
+        vector = torch.cat(vectors, -1)  # [B, D]
+        logits = self.head(vector) if dropout is None else self.head(vector, dropout)
+        return Prediction(logits, tuple(down.assignments), tuple(down.graphs), down.losses)
+
+    def descend(
+        self,
+        graphs: SparseGraphs,
+        x: Tensor,
+        plan: tuple[Layout, ...] | None = None,
+        dropout: Dropout | None = None,
+    ) -> Descent:
+        """Encode and pool, from the input to the coarsest level."""
         level: Graphs = graphs
-        levels, assignments, vectors = [level], [], []
-        losses: dict[str, Tensor] = {}
+        down = Descent([level], [], [], {})
         layouts: Sequence[Layout | None] = self.plan(graphs) if plan is None else plan
         layouts = layouts or [None] * len(self.poolers)  # poolers that know their clusters
         if self.inputs is not None:
             x = self.inputs(x)
         for number, (pooler, clusters) in enumerate(zip(self.poolers, layouts, strict=True)):
             z = self.encoders[number](level, x)
-            if self.every_level:
-                vectors.append(self._read(level, z))
+            down.embeddings.append(z)
             drawing = (dropout, number) if isinstance(pooler, HardDiffPool) else ()
             pooled = pooler(level, x, z, clusters, *drawing)
             level, x = pooled.graphs, pooled.x
-            levels.append(level)
-            assignments.append(pooled.assignment)
+            down.graphs.append(level)
+            down.assignments.append(pooled.assignment)
             for name, loss in pooled.losses.items():
-                losses[name] = losses[name] + loss if name in losses else loss
-        vectors.append(self._read(level, self.encoders[-1](level, x)))
-        vector = torch.cat(vectors, -1)  # [B, D]
-        logits = self.head(vector) if dropout is None else self.head(vector, dropout)
-        return Prediction(logits, tuple(assignments), tuple(levels), losses)
+                down.losses[name] = down.losses[name] + loss if name in down.losses else loss
+        down.embeddings.append(self.encoders[-1](level, x))
+        return down
 
     def _read(self, level: Graphs, z: Tensor) -> Tensor:
         how = self.readout

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from diffpool import equations
-from diffpool.graphs import Graphs, SparseGraphs
+from diffpool.graphs import SparseGraphs
 from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction
 
 
@@ -41,25 +41,12 @@ class NodeClassifier(GraphClassifier):
         self, graphs: SparseGraphs, x: Tensor
     ) -> Prediction:
         """Graphs with features x [N, F] → a `Prediction` with logits [N, classes]; losses are of graphs: [B]."""
-        level: Graphs = graphs
-        x = x if self.inputs is None else self.inputs(x)
-        known, levels = [], [level]
-        losses: dict[str, Tensor] = {}
-        for encoder, pooler, clusters in zip(
-            self.encoders, self.poolers, self.plan(graphs), strict=False
-        ):
-            z = encoder(level, x)
-            pooled = pooler(level, x, z, clusters)
-            known.append((level, z, pooled.assignment))
-            level, x = pooled.graphs, pooled.x
-            levels.append(level)
-            for name, loss in pooled.losses.items():
-                losses[name] = losses[name] + loss if name in losses else loss
-        h = self.encoders[-1](level, x)
-        for lift, (level, z, assignment) in zip(reversed(self.lifts), reversed(known), strict=True):
-            lifted = equations.unpooled_features(
-                assignment.s, h, assignment.rows, assignment.clusters
+        down = self.descend(graphs, x)
+        h = down.embeddings[-1]
+        for place in reversed(range(len(self.lifts))):
+            a = down.assignments[place]
+            lifted = equations.unpooled_features(a.s, h, a.rows, a.clusters)
+            h = self.lifts[place](
+                down.graphs[place], torch.cat([down.embeddings[place], lifted], -1)
             )
-            h = lift(level, torch.cat([z, lifted], -1))
-        assignments = tuple(assignment for _, _, assignment in known)
-        return Prediction(self.head(h), assignments, tuple(levels), losses)
+        return Prediction(self.head(h), tuple(down.assignments), tuple(down.graphs), down.losses)
