@@ -205,22 +205,31 @@ def _pooled_gradient(
 def _assignment_gradient(
     z, of_x, p, of_adj, s, gram, of_link, out, tiles, row_start, row_size, column_start, column_size,
     ldz, ldx, ldp, ld, ldo, depth,
-    PRECISION: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+    SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of S: 2c S SᵀS + P Ā'ᵀ + Z X̄'ᵀ, where X̄' is that of X'."""
+    """The gradient of S: 2c S SᵀS + P Ā'ᵀ + Z X̄'ᵀ, where X̄' is that of X'.
+
+    A symmetric factor is read by rows, as its transpose: tensor cores want the numbers of a row side by side.
+    """
     graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     if live & (tl.program_id(1) * COLUMNS < k):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted, readable = columns < k, columns < reach(k, ld)
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        total = add_product(
-            total, s, gram + start * ld, rows, here, columns, readable, k, reach(k, ldp), ldp, ld, PRECISION, DEPTH
+        total = add_transposed(
+            total, s, gram + start * ld, rows, here, columns, wanted, k, reach(k, ld), ldp, ld, PRECISION, DEPTH
         )  # fmt: skip
         total = total * (2 * tl.load(of_link + graph))
-        total = add_product(
-            total, p, of_adj + start * ld, rows, here, columns, readable, k, reach(k, ldp), ldp, ld, PRECISION, DEPTH
-        )  # fmt: skip
+        if SYMMETRIC:
+            total = add_transposed(
+                total, p, of_adj + start * ld, rows, here, columns, wanted, k, reach(k, ld), ldp, ld, PRECISION, DEPTH
+            )  # fmt: skip
+        else:
+            total = add_product(
+                total, p, of_adj + start * ld, rows, here, columns, readable, k, reach(k, ld), ldp, ld, PRECISION, DEPTH
+            )  # fmt: skip
         total = add_transposed(
             total, z, of_x + start * ldx, rows, here, columns, wanted, depth, depth, ldz, ldx, PRECISION, DEPTH
         )  # fmt: skip
@@ -308,7 +317,7 @@ class Pool(torch.autograd.Function):
         _assignment_gradient[(len(rows.tiles), triton.cdiv(width, wide))](
             z, of_x, p, whole, s, gram, of_link, grad_s, *block_places("nn", rows, clusters),
             z.stride(0), of_x.stride(0), s.stride(0), width,
-            grad_s.stride(0), z.shape[1], PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+            grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip
         grad_adj = None
         if not symmetric:
