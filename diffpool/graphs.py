@@ -343,6 +343,7 @@ class DenseGraphs(_Graphs):
     prepared: Prepared = NOTHING
     # That of the features of this level, which both networks ask for first.
     means: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    shared: list[tuple[Tensor, dict[int, Tensor]]] = field(default_factory=list)  # see `cuda.mean`
 
     @classmethod
     def of(
@@ -370,15 +371,23 @@ class DenseGraphs(_Graphs):
         """A H: [K, D] → [K, D]."""
         return nn(self.adj, h, self.layout, self.layout)
 
+    @property
+    def _needs_grad(self) -> bool:
+        return self.adj.requires_grad and torch.is_grad_enabled()
+
     def propagate_mean(self, h: Tensor) -> Tensor:
         if not (native.suits_triton(h, self.adj) and h.numel() > 0):
             return super().propagate_mean(h)
-        from diffpool.cuda.mean import DenseMean
+        from diffpool.cuda.mean import DenseMean, Shared
 
         for known, mean in self.means:
             if known is h:
                 return mean
-        mean = DenseMean.apply(self.adj, h, self.inverse_degree, self.layout)
+        if not self.shared or self.shared[0][0].requires_grad != self._needs_grad:
+            sums: dict[int, Tensor] = {}
+            self.shared[:] = [(Shared.apply(self.adj, sums), sums)]
+        adj, sums = self.shared[0]
+        mean = DenseMean.apply(adj, h, self.inverse_degree, self.layout, sums)
         if not self.means:
             self.means.append((h, mean))
         return mean

@@ -10,6 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# Edges of a row of A: on a GPU a row with more of them (a hub) is computed by several programs.
+LONG = 512
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layout:

@@ -92,11 +92,14 @@ from diffpool.data import embedded
 from diffpool.graphs import SparseGraphs
 from dataclasses import replace
 from diffpool.training import CohortBatches
+from diffpool.cuda import spmm
+from diffpool.training import captured
 from diffpool.training.captured import Capacity, Drawing
 
 dataset = embedded(6, seed=0, rungs=3)
 rng = np.random.default_rng(0)
-for weighted in (False, True):
+for weighted, long in ((False, 512), (True, 512), (False, 2), (True, 2)):
+    spmm.LONG = captured.LONG = long
     sizes = dataset.graphs.layout.sizes.numpy()
     starts = np.cumsum(sizes) - sizes
     source = np.concatenate([s + rng.integers(0, n, 40) for s, n in zip(starts, sizes)])
@@ -109,6 +112,7 @@ for weighted in (False, True):
     drawing = Drawing(batches)
     numbers = torch.from_numpy(np.where(chosen >= 0, chosen, 6))
     drawn, *_ = drawing.draw(numbers, Capacity.of(int(batches.levels(chosen)[0].sum(1).max()), 3, ()))
+    assert (drawn.long_rows is not None) == (drawn.long_rows_t is not None) == (long == 2)
     results = []
     for batch in (drawn, host.graphs):
         own = [slice(s, s + n) for s, n in zip(batch.layout.starts.tolist(), batch.layout.sizes.tolist())]

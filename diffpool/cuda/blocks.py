@@ -9,7 +9,9 @@ which is how they are tested without a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 import triton
@@ -249,10 +251,12 @@ def product(
     where, over = block_places(form, rows, columns), columns if form == "tn" else rows
     grid = (len(over.tiles), triton.cdiv(shape[1], wide))
     kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
-    kernel[grid](
-        a, b, out, *where, a if scale is None else scale, *strides, SQUARE=square, ADD=add,
-        SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(), ROWS=over.tile, DEPTH=DEPTH, COLUMNS=wide,
-    )  # fmt: skip
+    with any_order(form != "nt"):
+        kernel[grid](
+            a, b, out, *where, a if scale is None else scale, *strides, SQUARE=square, ADD=add,
+            SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(),
+            ROWS=over.tile, DEPTH=DEPTH, COLUMNS=wide,
+        )  # fmt: skip
     return out
 
 
@@ -284,6 +288,27 @@ def column_block(width: int) -> int:
     if width >= 256 and precision() == "tf32":
         return 128
     return 64 if width > 32 else 32 if width > 16 else 16
+
+
+@contextmanager
+def any_order(needed: bool = True) -> Iterator[None]:
+    """Kernels compiled in here take factors in any order of memory from the tensor cores.
+
+    Hopper's own instructions (wgmma) want TF32 factors with the numbers that are summed over side by side, as in A Bᵀ.
+    For other products Triton copies their factors four bytes at a time, which made them three times slower than the
+    older instructions do.
+    """
+    name = "DISABLE_MMA_V3"  # read by Triton's compiler
+    before = os.environ.get(name)
+    if needed:
+        os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if needed and before is None:
+            del os.environ[name]
+        elif before is not None:
+            os.environ[name] = before
 
 
 def precision() -> str:

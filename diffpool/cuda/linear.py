@@ -6,6 +6,7 @@ inputs likewise: neither others are computed, nor rows that belong to no graph. 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from diffpool.cuda.blocks import (
     DEPTH,
     add_product,
     add_transposed,
+    any_order,
     by_rows,
     column_block,
     limit_of,
@@ -30,17 +32,19 @@ from diffpool.cuda.blocks import (
 )
 from diffpool.layout import Layout, row_limits
 
-PROGRAMS = 528  # that keep a large GPU busy: sums over rows are divided among so many
+# Sums over rows are divided into parts, which run side by side and are then added up. Bytes of a part that cost as much
+# time to write and read as a row costs in the sum, on an H200.
+ROW_BYTES = 75_000
 
 
 @triton.jit(do_not_specialize=["of_model", "bias_model", "more"])
 def _forward(
     x, y, weight, bias, out, tiles, starts, sizes, counts, of_model,
     ldx, ldy, ldw, ldo, weight_model, bias_model, inputs, more, outputs,
-    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
+    MORE: tl.constexpr, LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """[X, Y] W + b: rows of a graph × outputs."""
+    """[X, Y] W + b: rows of a graph × outputs; Y if MORE, all local or none."""
     graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
     many = limit_of(graph, counts, outputs, LOCAL_OUT)
     if live & (tl.program_id(1) * COLUMNS < many):
@@ -55,11 +59,13 @@ def _forward(
         total = add_product(
             total, x, own, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
         )  # fmt: skip
-        if LOCAL_IN:
-            k = limit_of(graph, counts, more, True)
+        if MORE:
+            k = limit_of(graph, counts, more, LOCAL_IN)
+            last = k
+            if LOCAL_IN:
+                last = reach(k, ldy)
             total = add_product(
-                total, y, own + inputs * ldw, rows, here, columns, readable, k, reach(k, ldy), ldy, ldw,
-                PRECISION, DEPTH,
+                total, y, own + inputs * ldw, rows, here, columns, readable, k, last, ldy, ldw, PRECISION, DEPTH
             )  # fmt: skip
         total += tl.load(bias + model * bias_model + columns, mask=wanted, other=0.0)[None, :]
         tl.store(
@@ -160,10 +166,10 @@ def _backward_weight(
 
 
 class LocalLinear(torch.autograd.Function):
-    """X W + b of M models, or [X, Y] W + b: [N, in], local [N, W] → [N, out].
+    """X W + b of M models, or [X, Y] W + b: [N, in], [N, more] → [N, out].
 
-    With `clusters` the outputs are local, and so is y: the rows of graph g have the first k_g. What a row does not have
-    is not written, here and in the gradients, nor are rows of no graph unless `clean`.
+    With `clusters` the outputs are local, and with `local` so is y: the rows of graph g have the first k_g. What a row
+    does not have is not written, here and in the gradients, nor are rows of no graph unless `clean`.
     """
 
     @staticmethod
@@ -175,53 +181,48 @@ class LocalLinear(torch.autograd.Function):
         bias: Tensor,
         rows: Layout,
         clusters: Layout | None,
+        local: bool,
         clean: bool,
     ) -> Tensor:
         x, y = by_rows(x), None if y is None else by_rows(y)
         outputs = weight.shape[2] if clusters is None else min(clusters.largest, weight.shape[2])
         width = outputs if clusters is None else local_width(clusters)
         ctx.shape = weight.shape
-        ctx.where = (rows, clusters, clean)
+        ctx.where = (rows, clusters, local, clean)
         if weight.shape[2] % 4:  # rows of weights that start where four numbers are read at once
             weight = F.pad(weight, (0, -weight.shape[2] % 16))
         ctx.save_for_backward(x, y, weight)
         out = (x.new_zeros if clean else x.new_empty)((len(x), width))
         wide = column_block(outputs)
-        more, local = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
-        _forward[(len(rows.tiles), triton.cdiv(outputs, wide))](
-            x, more, weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
-            x.stride(0), more.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
-            x.shape[1], local, outputs, LOCAL_IN=y is not None, LOCAL_OUT=clusters is not None,
-            PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
-        )  # fmt: skip
+        more, many = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
+        with any_order():
+            _forward[(len(rows.tiles), triton.cdiv(outputs, wide))](
+                x, more, weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
+                x.stride(0), more.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
+                x.shape[1], many, outputs, MORE=y is not None, LOCAL_IN=local, LOCAL_OUT=clusters is not None,
+                PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+            )  # fmt: skip
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y, weight = ctx.saved_tensors
-        rows, clusters, clean = ctx.where
+        rows, clusters, local, clean = ctx.where
         grad, (models, all_inputs, all_outputs) = by_rows(grad), ctx.shape
         outputs = all_outputs if clusters is None else min(clusters.largest, all_outputs)
         of_model, where = len(rows) // rows.models, places(rows, clusters)
-        # Sums over rows in parts, and behind the rows of each weight matrix one for the bias. Zero where the batch has
-        # no such inputs or outputs.
-        inputs = x.shape[1] + (0 if y is None else min(y.shape[1], all_inputs - x.shape[1]))
-        blocks = triton.cdiv(inputs, 64) * triton.cdiv(outputs, 64) * rows.models
-        parts = max(min(PROGRAMS // blocks, rows.total // rows.models // 128, 8), 1)
         limits = rows.graph_of_row if clusters is None else row_limits(rows, clusters)
-        full = (inputs, outputs) == (all_inputs, all_outputs)
-        make = weight.new_empty if full else weight.new_zeros
-        of_weight = make((parts, models, all_inputs + 1, all_outputs))
         grads: list[Tensor | None] = []
+        of_weights: list[Tensor] = []  # in parts; behind the rows of the first one for the bias
         start = 0
         for number, own in enumerate((x, y)):
-            if own is None:
-                grads.append(None)
+            if own is None or own.shape[1] == 0:
+                grads.append(own)
                 continue
             many = min(own.shape[1], all_inputs - start)
             kinds = {
-                "LOCAL_IN": number == 1,
+                "LOCAL_IN": number == 1 and local,
                 "LOCAL_OUT": clusters is not None,
                 "PRECISION": precision(),
             }
@@ -235,14 +236,26 @@ class LocalLinear(torch.autograd.Function):
                     ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide, **kinds,
                 )  # fmt: skip
             grads.append(of_own)
+            rows_of_model = rows.total // models
+            if start == 0 or local:
+                last = many if local and number == 0 else all_inputs - start
+                shape = (models, last + (start == 0), all_outputs)
+                best = (ROW_BYTES * rows_of_model / (4 * math.prod(shape))) ** 0.5
+                parts = max(min(round(best), rows_of_model // 128, 8), 1)
+                # Zero where the batch has no such inputs or outputs.
+                full = outputs == all_outputs and not (local and many < last)
+                of_weights.append((weight.new_empty if full else weight.new_zeros)((parts, *shape)))
+            to = of_weights[-1] if local else of_weights[-1][:, :, start:]
             wide, deep = column_block(outputs), min(column_block(many), 64)
-            to = of_weight[:, :, start:]
-            grid = (triton.cdiv(many, deep), triton.cdiv(outputs, wide), rows.models * parts)
-            _backward_weight[grid](
-                own, grad, to, limits, *where[1:], of_model, rows.total // rows.models, own.stride(0), grad.stride(0),
-                to.stride(2), to.stride(1), many, outputs, parts, to.stride(0), BIAS=start == 0, DEPTH=DEPTH,
-                INPUTS=deep, COLUMNS=wide, GRAPHS=64, **kinds,
-            )  # fmt: skip
+            grid = (triton.cdiv(many, deep), triton.cdiv(outputs, wide), models * parts)
+            with any_order():
+                _backward_weight[grid](
+                    own, grad, to, limits, *where[1:], of_model, rows_of_model, own.stride(0), grad.stride(0),
+                    to.stride(2), to.stride(1), many, outputs, parts, to.stride(0), BIAS=start == 0, DEPTH=DEPTH,
+                    INPUTS=deep, COLUMNS=wide, GRAPHS=64, **kinds,
+                )  # fmt: skip
             start += many
-        whole = of_weight.sum(0) if parts > 1 else of_weight[0]
-        return *grads, whole[:, :-1], whole[:, -1], None, None, None
+        sums = [own.sum(0) if len(own) > 1 else own[0] for own in of_weights]
+        of_bias, sums[0] = sums[0][:, -1], sums[0][:, :-1]
+        of_weight = torch.cat(sums, 1) if len(sums) > 1 else sums[0]
+        return *grads, of_weight, of_bias, None, None, None, None

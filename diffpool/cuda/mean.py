@@ -41,13 +41,40 @@ def _scaled(
         )
 
 
-class DenseMean(torch.autograd.Function):
-    """D⁻¹A H: local [K, W], [K, D], [K] → [K, D]. A row without neighbours has no gradient for its D⁻¹."""
+Sums = dict[int, Tensor]  # gradients of A by the number of the backward pass
+
+
+class Shared(torch.autograd.Function):
+    """A for any number of `DenseMean`s, and for nothing else, whose gradients of A are added up in one place.
+
+    Autograd would add them up as well, with as many passes over memory more.
+    """
 
     @staticmethod
-    def forward(ctx: Any, adj: Tensor, h: Tensor, inverse: Tensor, layout: Layout) -> Tensor:
+    def forward(ctx: Any, adj: Tensor, sums: Sums) -> Tensor:
+        ctx.sums = sums
+        return adj.view_as(adj)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        ctx.sums.clear()
+        return grad, None
+
+
+class DenseMean(torch.autograd.Function):
+    """D⁻¹A H: local [K, W], [K, D], [K] → [K, D]. A row without neighbours has no gradient for its D⁻¹.
+
+    `adj` and `sums` are those of a `Shared`: the first of its means in a backward pass returns the gradient of A, the
+    others add to it.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, adj: Tensor, h: Tensor, inverse: Tensor, layout: Layout, sums: Sums
+    ) -> Tensor:
         out = product("nn", adj, h, h.shape, layout, layout, False, scale=inverse)
-        ctx.layout = layout
+        ctx.layout, ctx.sums = layout, sums
         ctx.save_for_backward(adj, h, inverse, out)
         return out
 
@@ -62,6 +89,12 @@ class DenseMean(torch.autograd.Function):
             grad, out, inverse, scaled, of_inverse, layout.tiles, layout.device_starts, layout.device_sizes,
             grad.stride(0), out.shape[1], ROWS=layout.tile, COLUMNS=columns,
         )  # fmt: skip
-        of_adj = product("nt", scaled, h, adj.shape, layout, layout, False, clean=layout.clean)
         of_h = product("tn", adj, scaled, h.shape, layout, layout, False)
-        return of_adj, of_h, of_inverse, None
+        this_pass = torch._C._current_graph_task_id()
+        known = ctx.sums.get(this_pass)
+        of_adj = product(
+            "nt", scaled, h, adj.shape, layout, layout, False, out=known, clean=layout.clean
+        )
+        if known is None:
+            ctx.sums[this_pass] = of_adj
+        return of_adj if known is None else None, of_h, of_inverse, None, None

@@ -268,6 +268,7 @@ class Pool(torch.autograd.Function):
             s.stride(0),
             ROWS=rows.tile,
             COLUMNS=WIDE,
+            num_warps=8,
         )
         p = None if adj is None else product("nn", adj, s, s.shape, rows, rows, False)
         p = graphs.propagate_local(s, clusters) if p is None else p
@@ -317,7 +318,8 @@ class Pool(torch.autograd.Function):
         _assignment_gradient[(len(rows.tiles), triton.cdiv(width, wide))](
             z, of_x, p, whole, s, gram, of_link, grad_s, *block_places("nn", rows, clusters),
             z.stride(0), of_x.stride(0), s.stride(0), width,
-            grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+            grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(),
+            ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip
         grad_adj = None
         if not symmetric:
@@ -335,7 +337,7 @@ class Pool(torch.autograd.Function):
         _softmax_backward[(len(rows.tiles),)](
             s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
             rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
-            grad_logits.stride(0), ROWS=rows.tile, COLUMNS=WIDE,
+            grad_logits.stride(0), ROWS=rows.tile, COLUMNS=WIDE, num_warps=8,
         )  # fmt: skip
         grad_z = product("nn", s, of_x, z.shape, rows, clusters, False)
         return grad_logits, grad_z, grad_adj, None, None, None

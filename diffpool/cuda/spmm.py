@@ -11,14 +11,16 @@ import triton.language as tl
 from torch import Tensor
 
 from diffpool.cuda.blocks import by_rows, reach
+from diffpool.layout import LONG
+
+ANY = 2**62  # edges
 
 
 @triton.jit
-def _add_edges(
-    total, edges, end, h, indices, values, scale, moved, columns, here, ldh,
-    WEIGHTED: tl.constexpr, SCALED: tl.constexpr,
+def _other_ends(
+    edges, end, h, indices, values, scale, moved, columns, here, ldh, WEIGHTED: tl.constexpr, SCALED: tl.constexpr
 ):  # fmt: skip
-    """Add to `total` the rows of h at the other ends of these edges."""
+    """The rows of h at the other ends of these edges."""
     there = edges < end
     source = tl.load(indices + edges, mask=there, other=0) - moved
     rows = tl.load(
@@ -28,40 +30,60 @@ def _add_edges(
         rows = rows * tl.load(values + edges, mask=there, other=0.0)[:, None]
     if SCALED:
         rows = rows * tl.load(scale + source, mask=there, other=0.0)[:, None]
-    return total + tl.sum(rows, 0)
+    return rows
 
 
 @triton.jit(do_not_specialize=["graphs"])
 def _rows(
     h, out, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, d, graphs,
+    long_rows,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
-    MANY: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr,
+    LISTED: tl.constexpr, MOST: tl.constexpr, MANY: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One row of the result: the sum over its edges, MANY at a time as long as there are so many."""
+    """One row of the result: the sum over its edges, MANY at a time as long as there are so many.
+
+    Every row with up to MOST edges, or with LISTED one of `long_rows`, where −1 is none.
+    """
     row = tl.program_id(0).to(tl.int64)
+    listed = row >= 0
+    if LISTED:
+        row = tl.load(long_rows + row)
+        listed = row >= 0
+        row = tl.maximum(row, 0)
     limit = d
     if LOCAL:
         graph = tl.load(graph_of_row + row)
         k = tl.load(counts + graph, mask=graph < graphs, other=0).to(tl.int32)
         limit = reach(k, ldh)
-    if tl.program_id(1) * COLUMNS < limit:
+    node = tl.load(nodes + row)
+    first, end = tl.load(indptr + node), tl.load(indptr + node + 1)
+    if listed & (tl.program_id(1) * COLUMNS < limit) & (end - first <= MOST):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         here = columns < limit
-        node = tl.load(nodes + row)
-        first, end = tl.load(indptr + node), tl.load(indptr + node + 1)
         moved = tl.load(shift + row)
-        total = tl.zeros((COLUMNS,), dtype=tl.float32)
-        many = first + (end - first) // MANY * MANY
-        for edge in range(first, many, MANY):
-            total = _add_edges(
-                total, edge + tl.arange(0, MANY), end, h, indices, values, scale, moved, columns, here, ldh,
-                WEIGHTED, SCALED and BACK,
-            )  # fmt: skip
-        for edge in range(many, end, EDGES):
-            total = _add_edges(
-                total, edge + tl.arange(0, EDGES), end, h, indices, values, scale, moved, columns, here, ldh,
-                WEIGHTED, SCALED and BACK,
-            )  # fmt: skip
+        if LISTED:
+            sums = tl.zeros((MANY, COLUMNS), dtype=tl.float32)
+            for edge in range(first, end, MANY):
+                sums += _other_ends(
+                    edge + tl.arange(0, MANY), end, h, indices, values, scale, moved, columns, here, ldh,
+                    WEIGHTED, SCALED and BACK,
+                )  # fmt: skip
+            total = tl.sum(sums, 0)
+        else:
+            total = tl.zeros((COLUMNS,), dtype=tl.float32)
+            many = first + (end - first) // MANY * MANY
+            for edge in range(first, many, MANY):
+                rows = _other_ends(
+                    edge + tl.arange(0, MANY), end, h, indices, values, scale, moved, columns, here, ldh,
+                    WEIGHTED, SCALED and BACK,
+                )  # fmt: skip
+                total += tl.sum(rows, 0)
+            for edge in range(many, end, EDGES):
+                rows = _other_ends(
+                    edge + tl.arange(0, EDGES), end, h, indices, values, scale, moved, columns, here, ldh,
+                    WEIGHTED, SCALED and BACK,
+                )  # fmt: skip
+                total += tl.sum(rows, 0)
         if SCALED and not BACK:
             total = total * tl.load(scale + row)
         to = out + row * ldo + columns
@@ -81,11 +103,13 @@ def spmm(
     back: bool = False,
     local: tuple[Tensor, Tensor] | None = None,
     out: Tensor | None = None,
+    long_rows: Tensor | None = None,
 ) -> Tensor:
     """A H: [N, D] → [N, D] in float32.
 
     `scale` [N] multiplies the rows of the result, or with `back` those of h. `local`: the graph of each row, and how
-    many columns each graph has; others are not written. With `out` the result is added to it.
+    many columns each graph has; others are not written. With `out` the result is added to it. `long_rows`: every row
+    with more than LONG edges, and any number of −1; None if there are no such rows.
     """
     h = by_rows(h)
     add = out is not None
@@ -97,9 +121,23 @@ def spmm(
     wide = min(triton.next_power_of_2(d), 128 if local else 256)
     weights = indices if values is None else values
     graph_of_row, counts = (nodes, nodes) if local is None else local
-    _rows[(n, triton.cdiv(d, wide))](
+    inputs = (
         h, out, nodes, shift, indptr, indices, weights, h if scale is None else scale, graph_of_row, counts,
-        h.stride(0), out.stride(0), d, len(counts), WEIGHTED=values is not None, SCALED=scale is not None, BACK=back,
-        LOCAL=local is not None, ADD=add, MANY=64, EDGES=8, COLUMNS=wide, num_warps=4 if wide > 128 else 2,
+        h.stride(0), out.stride(0), d, len(counts), nodes if long_rows is None else long_rows,
     )  # fmt: skip
+    kinds = {
+        "WEIGHTED": values is not None,
+        "SCALED": scale is not None,
+        "BACK": back,
+        "LOCAL": local is not None,
+        "ADD": add,
+    }
+    _rows[(n, triton.cdiv(d, wide))](
+        *inputs, **kinds, LISTED=False, MOST=ANY if long_rows is None else LONG, MANY=64, EDGES=8, COLUMNS=wide,
+        num_warps=4 if wide > 128 else 2,
+    )  # fmt: skip
+    if long_rows is not None:
+        _rows[(len(long_rows), triton.cdiv(d, 32))](
+            *inputs, **kinds, LISTED=True, MOST=ANY, MANY=256, EDGES=0, COLUMNS=32, num_warps=8
+        )
     return out

@@ -45,19 +45,18 @@ def sage_layers(
     rows, outs = graphs.layout, []
     for i, (conv, after) in enumerate(zip(convs, steps, strict=True)):
         local = clusters if i == len(convs) - 1 else None
-        both = torch.cat([x, graphs.propagate_mean(x)], -1)
-        weight, bias = conv.linear.weight, conv.linear.bias
-        x = LocalLinear.apply(both, None, weight, bias, rows, local, i == 0)
+        mean, weight, bias = graphs.propagate_mean(x), conv.linear.weight, conv.linear.bias
+        x = LocalLinear.apply(x, mean, weight, bias, rows, local, False, i == 0)
         x = after.on_gpu(graphs, x, local, clean=local is None)
         outs.append(x)
     if clusters is not None and linear is not None:
         before = torch.cat(outs[:-1], -1) if concat and len(outs) > 1 else x[:, :0]
-        return LocalLinear.apply(before, x, linear.weight, linear.bias, rows, clusters, False)
+        return LocalLinear.apply(before, x, linear.weight, linear.bias, rows, clusters, True, False)
     if concat and len(outs) > 1:
         x = torch.cat(outs, -1)
     if linear is None:
         return x
-    return LocalLinear.apply(x, None, linear.weight, linear.bias, rows, clusters, True)
+    return LocalLinear.apply(x, None, linear.weight, linear.bias, rows, clusters, False, True)
 
 
 def fits_pooling(graphs: Graphs, logits: Tensor, z: Tensor) -> bool:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from diffpool import native
 from diffpool.graphs import SparseGraphs
-from diffpool.layout import Layout, tile_rows
+from diffpool.layout import LONG, Layout, tile_rows
 from diffpool.nn import Clusters
 from diffpool.segment import Csr
 from diffpool.training.cohort_batches import CohortBatches
@@ -155,6 +155,9 @@ class DrawnGraphs(SparseGraphs):
     nodes: Tensor | None = None  # [N]: of the data set
     shift: Tensor | None = None  # [N]: number in the data set − number in the batch
     means: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # of features, see below
+    # Rows of A with very many edges, and of Aᵀ, see `cuda.spmm`; None if there are none in the data set
+    long_rows: Tensor | None = None
+    long_rows_t: Tensor | None = None
 
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [N, D] → [N, D]."""
@@ -185,7 +188,8 @@ class DrawnGraphs(SparseGraphs):
         assert self.nodes is not None
         assert self.shift is not None
         where = (self.nodes, self.shift, matrix.indptr, matrix.indices, matrix.values)
-        return spmm.spmm(h, *where, **options)
+        long_rows = self.long_rows if matrix is self.adj else self.long_rows_t
+        return spmm.spmm(h, *where, **options, long_rows=long_rows)
 
 
 class _DrawnSpmm(torch.autograd.Function):
@@ -213,6 +217,10 @@ class Drawing:
         sizes[-1] = 0  # the number of no graph
         self.sizes = sizes
         self.starts = graphs.layout.starts.to(device)
+        self.long_rows = _long_rows(graphs.adj, graphs.layout)
+        self.long_rows_t = self.long_rows
+        if graphs.adj_t is not graphs.adj:
+            self.long_rows_t = _long_rows(graphs.adj_t, graphs.layout)
 
     def draw(
         self, numbers: Tensor, capacity: Capacity
@@ -230,6 +238,16 @@ class Drawing:
         shift = torch.cat([shift, shift.new_zeros(1)])[layout.graph_of_row]
         nodes = torch.arange(layout.total, device=shift.device) + shift
         nodes = torch.where(layout.real, nodes, graphs.num_nodes - 1)  # type: ignore[arg-type]
+        begins = layout.device_starts[:, None]
+
+        def in_batch(places: Tensor | None) -> Tensor | None:
+            if places is None:
+                return None
+            own = places[numbers.view(-1)]
+            return torch.where(own >= 0, begins + own, -1).view(-1)
+
+        long_rows = in_batch(self.long_rows)
+        symmetric = graphs.adj_t is graphs.adj
         drawn = DrawnGraphs(
             layout=layout,
             adj=graphs.adj,
@@ -239,6 +257,8 @@ class Drawing:
             squared_norm=graphs.squared_norm[numbers.view(-1)],
             nodes=nodes,
             shift=shift,
+            long_rows=long_rows,
+            long_rows_t=long_rows if symmetric else in_batch(self.long_rows_t),
             prepared=graphs.prepared.select(numbers.view(-1), nodes),
         )
         return (
@@ -248,6 +268,20 @@ class Drawing:
             self.batches.y[numbers.view(-1)],
             real,
         )
+
+
+def _long_rows(matrix: Csr, layout: Layout) -> Tensor | None:
+    """Where in each graph the rows with very many edges are: [B, most of a graph], −1 for none; None without any."""
+    device = matrix.indptr.device
+    rows = torch.nonzero(matrix.indptr.diff() > LONG).view(-1).cpu()  # ascending
+    if len(rows) == 0:
+        return None
+    graph = layout.graph_of_row.cpu()[rows]
+    count = torch.bincount(graph, minlength=len(layout))
+    number = torch.arange(len(rows)) - (count.cumsum(0) - count)[graph]  # within the graph
+    places = torch.full((len(layout), int(count.max())), -1)
+    places[graph, number] = layout.place_of_row.cpu()[rows]
+    return places.to(device)
 
 
 def _counts(clusters: Clusters, sizes: Tensor) -> Tensor:
