@@ -53,6 +53,10 @@ class _Graphs:
         """D⁻¹A H, the weighted mean over the neighbours; zero without any: [N, D] → [N, D]."""
         return self.propagate(h) * self.inverse_degree[:, None]
 
+    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """H and D⁻¹A H, for a layer that takes both and has H to itself: its gradient may be written to."""
+        return h, self.propagate_mean(h)
+
     def readout(self, h: Tensor, how: How) -> Tensor:
         """Sum, mean or max over each graph's nodes: [N, D] → [B, D]; zero for an empty graph."""
         if how == "max":

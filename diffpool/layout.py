@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Edges of a row of A: on a GPU a row with more of them (a hub) is computed by several programs.
-LONG = 512
+# Edges of a row of A. On a GPU a program takes many rows together if they are short, but for a few; else each by
+# itself, but for the very long ones. Those few are computed by several programs each.
+SHORT, LONG = 32, 512
 
 
 @dataclass(frozen=True, eq=False, repr=False)

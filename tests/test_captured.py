@@ -98,8 +98,10 @@ from diffpool.training.captured import Capacity, Drawing
 
 dataset = embedded(6, seed=0, rungs=3)
 rng = np.random.default_rng(0)
-for weighted, long in ((False, 512), (True, 512), (False, 2), (True, 2)):
-    spmm.LONG = captured.LONG = long
+# Rows by themselves; long ones by several programs; short ones together; both.
+for number, (short, long, rare) in enumerate(((0, 512, 0), (0, 2, 0), (32, 512, 0), (3, 512, 1)) * 2):
+    weighted = number >= 4
+    spmm.SHORT, captured.SHORT, captured.LONG, captured.RARE = short, short, long, rare
     sizes = dataset.graphs.layout.sizes.numpy()
     starts = np.cumsum(sizes) - sizes
     source = np.concatenate([s + rng.integers(0, n, 40) for s, n in zip(starts, sizes)])
@@ -112,7 +114,9 @@ for weighted, long in ((False, 512), (True, 512), (False, 2), (True, 2)):
     drawing = Drawing(batches)
     numbers = torch.from_numpy(np.where(chosen >= 0, chosen, 6))
     drawn, *_ = drawing.draw(numbers, Capacity.of(int(batches.levels(chosen)[0].sum(1).max()), 3, ()))
-    assert (drawn.long_rows is not None) == (drawn.long_rows_t is not None) == (long == 2)
+    for lengths in (drawn.lengths, drawn.lengths_t):
+        assert lengths.most == (short if short else long)
+        assert (lengths.longer is None) == (number % 4 in (0, 2))
     results = []
     for batch in (drawn, host.graphs):
         own = [slice(s, s + n) for s, n in zip(batch.layout.starts.tolist(), batch.layout.sizes.tolist())]

@@ -50,6 +50,11 @@ for sizes, clusters in (
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
         more = cuda_blocks.product(form, a, b, expected.shape, rows, columns, True, out=ours.clone())
         torch.testing.assert_close(more, 2 * expected, rtol=1e-4, atol=1e-4)
+    # A multiple of another matrix beside a product.
+    a, b, other, factor = randn(total, 7), randn(k, 7), randn(total, width), randn(len(sizes))
+    ours = cuda_blocks.product("nt", a, b, (total, width), rows, columns, False, scale=factor, extra=other)
+    expected = nt(a, b, rows, columns) + other * mask * factor[rows.graph_of_row][:, None]
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
 # Rows of no graph are zero, whatever was in memory there.
 rows, columns = Layout.of([3, 2, 40, 0], models=2), Layout.of([2, 1, 5, 0], models=2)
 for form, a, b in (("nn", randn(80, 5), randn(10, 9)), ("tn", randn(80, 5), randn(80, 9))):

@@ -121,7 +121,7 @@ def add_transposed(
 
 @triton.jit
 def _nn(
-    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
+    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, extra, lde, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -150,7 +150,7 @@ def _nn(
 
 @triton.jit
 def _tn(
-    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
+    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, extra, lde, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -196,11 +196,11 @@ def _tn(
 
 @triton.jit
 def _nt(
-    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, lda, ldb, ldo, width, depth,
+    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, extra, lde, lda, ldb, ldo, width, depth,
     SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A_g B_gᵀ: rows of a graph × its clusters, over the columns of both."""
+    """A_g B_gᵀ: rows of a graph × its clusters, over the columns of both. SCALED: plus a multiple of another matrix."""
     graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     clusters = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -214,8 +214,11 @@ def _nt(
         total = add_transposed(
             total, a, b + start * ldb, rows, here, clusters, wanted, end, readable, lda, ldb, PRECISION, DEPTH
         )  # fmt: skip
-        to = out + rows[:, None] * ldo + clusters[None, :]
         inside = here[:, None] & wanted[None, :]
+        if SCALED:
+            more = tl.load(extra + rows[:, None] * lde + clusters[None, :], mask=inside, other=0.0)
+            total += more * tl.load(scale + graph)
+        to = out + rows[:, None] * ldo + clusters[None, :]
         if ADD:
             total += tl.load(to, mask=inside, other=0.0)
         tl.store(to, total, mask=inside)
@@ -232,13 +235,15 @@ def product(
     out: Tensor | None = None,
     clean: bool = True,
     scale: Tensor | None = None,
+    extra: Tensor | None = None,
     symmetric: bool = False,
 ) -> Tensor:
     """One of the products of `segment` in float32.
 
     With `out` the product is added to it. `clean`: rows of no graph and columns that a graph does not have are zero;
     else they are left as they were in memory, for a reader that does not look at them. `scale` [N] multiplies the rows
-    of an nn; `symmetric` says that the result of a square tn is.
+    of an nn. To an nt it adds `extra`, a matrix like the result, each graph's multiplied by `scale` [B]. `symmetric`
+    says that the result of a square tn is.
     """
     add = out is not None
     if out is None:
@@ -246,6 +251,7 @@ def product(
     if out.numel() == 0:
         return out
     a, b = by_rows(a), by_rows(b)
+    other = a if extra is None else by_rows(extra)
     strides = (a.stride(0), b.stride(0), out.stride(0), shape[1], a.shape[1])
     wide = column_block(shape[1])
     where, over = block_places(form, rows, columns), columns if form == "tn" else rows
@@ -253,7 +259,7 @@ def product(
     kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
     with any_order(form != "nt"):
         kernel[grid](
-            a, b, out, *where, a if scale is None else scale, *strides, SQUARE=square, ADD=add,
+            a, b, out, *where, a if scale is None else scale, other, other.stride(0), *strides, SQUARE=square, ADD=add,
             SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(),
             ROWS=over.tile, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip

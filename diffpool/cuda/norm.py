@@ -19,7 +19,7 @@ from diffpool.cuda.blocks import by_rows, limit_of, load_rows, places, store_row
 from diffpool.layout import Layout
 
 WIDE = 64  # columns of a block
-GATHERED = 32  # tiles whose sums are read at once
+GATHERED, NARROW = 128, 16  # tiles whose sums are read at once, and columns of them
 
 
 @triton.jit
@@ -285,9 +285,10 @@ class NormSteps(torch.autograd.Function):
         each = (len(rows.tiles),)
         if l2 or training:
             _forward_sums[each](
-                h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, COLUMNS=columns, **local
+                h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, COLUMNS=columns, **local,
+                num_warps=2,
             )  # fmt: skip
-        narrow = min(columns, 64)
+        narrow = min(columns, NARROW)
         _statistics[(models, triton.cdiv(d, narrow))](
             partial, statistics, *_with_starts(where, rows), running_mean, running_var, running_mean.stride(0),
             momentum, eps, d, TRAINING=training, GATHERED=GATHERED, COLUMNS=narrow, **local,
@@ -329,7 +330,7 @@ class NormSteps(torch.autograd.Function):
         )
         make = h.new_empty if d == full else h.new_zeros  # zero for columns that the batch has not
         of_scale, of_shift = make((models, full)), make((models, full))
-        narrow = min(columns, 64)
+        narrow = min(columns, NARROW)
         _backward_gather[(models, triton.cdiv(d, narrow))](
             partial, of_shift, of_scale, *_with_starts(where, rows), full, d,
             GATHERED=GATHERED, COLUMNS=narrow, **local,

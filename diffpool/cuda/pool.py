@@ -328,9 +328,9 @@ class Pool(torch.autograd.Function):
                 graphs.add_back_local(of_p, clusters, grad_s)
             else:
                 product("tn", adj, of_p, s.shape, rows, rows, False, out=grad_s)
-                grad_adj = product("nt", of_p, s, adj.shape, rows, rows, False, clean=rows.clean)
-                of_row = torch.cat([of_link, none[:1]])[rows.graph_of_row]
-                grad_adj.addcmul_(adj, of_row[:, None])
+                grad_adj = product(
+                    "nt", of_p, s, adj.shape, rows, rows, False, clean=rows.clean, scale=of_link, extra=adj
+                )  # fmt: skip
         if of_s is not None:
             grad_s[:, : clusters.largest] += of_s
         grad_logits = s.new_empty(len(s), ctx.columns)

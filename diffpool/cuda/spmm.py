@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from diffpool.cuda.blocks import by_rows, reach
-from diffpool.layout import LONG
+from diffpool.layout import SHORT
 
 ANY = 2**62  # edges
 
@@ -31,6 +31,51 @@ def _other_ends(
     if SCALED:
         rows = rows * tl.load(scale + source, mask=there, other=0.0)[:, None]
     return rows
+
+
+@triton.jit(do_not_specialize=["graphs", "n"])
+def _short_rows(
+    h, out, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, d, graphs, n,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
+    MOST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Some rows of the result, those with up to MOST edges: the first edge of each row, then the second, and so on."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = rows < n
+    limit = tl.zeros((ROWS,), dtype=tl.int32) + d
+    if LOCAL:
+        graph = tl.load(graph_of_row + rows, mask=inside, other=graphs)
+        k = tl.load(counts + graph, mask=graph < graphs, other=0).to(tl.int32)
+        limit = reach(k, ldh)
+    if tl.program_id(1) * COLUMNS < tl.max(limit, 0):
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        node = tl.load(nodes + rows, mask=inside, other=0)
+        first = tl.load(indptr + node, mask=inside, other=0)
+        many = tl.load(indptr + node + 1, mask=inside, other=0) - first
+        wanted = inside & (many <= MOST)
+        many = tl.where(wanted, many, 0)
+        moved = tl.load(shift + rows, mask=inside, other=0)
+        here = columns[None, :] < limit[:, None]
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        source = tl.load(indices + first, mask=many > 0, other=0) - moved
+        for step in range(0, tl.max(many, 0)):
+            there = step < many
+            x = tl.load(
+                h + source[:, None] * ldh + columns[None, :], mask=there[:, None] & here, other=0.0
+            )
+            if WEIGHTED:
+                x = x * tl.load(values + first + step, mask=there, other=0.0)[:, None]
+            if SCALED and BACK:
+                x = x * tl.load(scale + source, mask=there, other=0.0)[:, None]
+            source = tl.load(indices + first + step + 1, mask=step + 1 < many, other=0) - moved
+            total += x
+        if SCALED and not BACK:
+            total = total * tl.load(scale + rows, mask=inside, other=0.0)[:, None]
+        to = out + rows[:, None] * ldo + columns[None, :]
+        mask = wanted[:, None] & here
+        if ADD:
+            total += tl.load(to, mask=mask, other=0.0)
+        tl.store(to, total, mask=mask)
 
 
 @triton.jit(do_not_specialize=["graphs"])
@@ -103,13 +148,14 @@ def spmm(
     back: bool = False,
     local: tuple[Tensor, Tensor] | None = None,
     out: Tensor | None = None,
+    most: int = ANY,
     long_rows: Tensor | None = None,
 ) -> Tensor:
     """A H: [N, D] → [N, D] in float32.
 
     `scale` [N] multiplies the rows of the result, or with `back` those of h. `local`: the graph of each row, and how
     many columns each graph has; others are not written. With `out` the result is added to it. `long_rows`: every row
-    with more than LONG edges, and any number of −1; None if there are no such rows.
+    with more than `most` edges, and any number of −1; None if there are no such rows.
     """
     h = by_rows(h)
     add = out is not None
@@ -118,12 +164,11 @@ def spmm(
     if h.numel() == 0:
         return out
     n, d = h.shape
-    wide = min(triton.next_power_of_2(d), 128 if local else 256)
     weights = indices if values is None else values
     graph_of_row, counts = (nodes, nodes) if local is None else local
     inputs = (
         h, out, nodes, shift, indptr, indices, weights, h if scale is None else scale, graph_of_row, counts,
-        h.stride(0), out.stride(0), d, len(counts), nodes if long_rows is None else long_rows,
+        h.stride(0), out.stride(0), d, len(counts),
     )  # fmt: skip
     kinds = {
         "WEIGHTED": values is not None,
@@ -132,12 +177,19 @@ def spmm(
         "LOCAL": local is not None,
         "ADD": add,
     }
-    _rows[(n, triton.cdiv(d, wide))](
-        *inputs, **kinds, LISTED=False, MOST=ANY if long_rows is None else LONG, MANY=64, EDGES=8, COLUMNS=wide,
-        num_warps=4 if wide > 128 else 2,
-    )  # fmt: skip
+    if most <= SHORT:
+        wide = min(triton.next_power_of_2(d), 64)
+        _short_rows[(triton.cdiv(n, 32), triton.cdiv(d, wide))](
+            *inputs, n, **kinds, MOST=most, ROWS=32, COLUMNS=wide
+        )
+    else:
+        wide = min(triton.next_power_of_2(d), 128 if local else 256)
+        _rows[(n, triton.cdiv(d, wide))](
+            *inputs, nodes, **kinds, LISTED=False, MOST=most, MANY=64, EDGES=8, COLUMNS=wide,
+            num_warps=4 if wide > 128 else 2,
+        )  # fmt: skip
     if long_rows is not None:
         _rows[(len(long_rows), triton.cdiv(d, 32))](
-            *inputs, **kinds, LISTED=True, MOST=ANY, MANY=256, EDGES=0, COLUMNS=32, num_warps=8
-        )
+            *inputs, long_rows, **kinds, LISTED=True, MOST=ANY, MANY=256, EDGES=0, COLUMNS=32, num_warps=8
+        )  # fmt: skip
     return out

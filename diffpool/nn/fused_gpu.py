@@ -45,8 +45,9 @@ def sage_layers(
     rows, outs = graphs.layout, []
     for i, (conv, after) in enumerate(zip(convs, steps, strict=True)):
         local = clusters if i == len(convs) - 1 else None
-        mean, weight, bias = graphs.propagate_mean(x), conv.linear.weight, conv.linear.bias
-        x = LocalLinear.apply(x, mean, weight, bias, rows, local, False, i == 0)
+        own, mean = graphs.with_mean(x)
+        weight, bias = conv.linear.weight, conv.linear.bias
+        x = LocalLinear.apply(own, mean, weight, bias, rows, local, False, i == 0)
         x = after.on_gpu(graphs, x, local, clean=local is None)
         outs.append(x)
     if clusters is not None and linear is not None:

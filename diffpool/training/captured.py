@@ -12,20 +12,22 @@ import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from diffpool import native
 from diffpool.graphs import SparseGraphs
-from diffpool.layout import LONG, Layout, tile_rows
+from diffpool.layout import LONG, SHORT, Layout, tile_rows
 from diffpool.nn import Clusters
 from diffpool.segment import Csr
 from diffpool.training.cohort_batches import CohortBatches
 
 LAID_OUT = 2**13  # graphs of all models that one program of a kernel can take
+RARE = 0.02  # the share of rows that may be long where the others are short
 GROWTH = 1.25  # capacities grow by this factor, so that few of them occur
 
 
@@ -148,6 +150,21 @@ def layout_by_hand(sizes: Tensor, rows: int, tile: int) -> tuple[Tensor, ...]:
     return starts, of_row, place, owned.view(-1), torch.stack([of_tile, first], 1), tile_starts
 
 
+class Lengths(NamedTuple):
+    """How many edges the rows of A have: up to `most`, but for a few; see `cuda.spmm`."""
+
+    most: int = 2**62
+    longer: Tensor | None = None  # those few rows, among any number of −1; None if there are none
+
+    def drawn(self, numbers: Tensor, layout: Layout) -> Lengths:
+        """Of a batch of the graphs with these numbers [M, B], from those of the data set."""
+        if self.longer is None:
+            return self
+        places = self.longer[numbers.view(-1)]
+        rows = torch.where(places >= 0, places + layout.device_starts[:, None], -1)
+        return Lengths(self.most, rows.view(-1))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnGraphs(SparseGraphs):
     """Graphs of a data set as a batch, their edges left in place: `adj` and `adj_t` are the data set's."""
@@ -155,9 +172,8 @@ class DrawnGraphs(SparseGraphs):
     nodes: Tensor | None = None  # [N]: of the data set
     shift: Tensor | None = None  # [N]: number in the data set − number in the batch
     means: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # of features, see below
-    # Rows of A with very many edges, and of Aᵀ, see `cuda.spmm`; None if there are none in the data set
-    long_rows: Tensor | None = None
-    long_rows_t: Tensor | None = None
+    lengths: Lengths = field(default_factory=Lengths)  # of the rows of A
+    lengths_t: Lengths = field(default_factory=Lengths)  # and of Aᵀ
 
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [N, D] → [N, D]."""
@@ -172,6 +188,9 @@ class DrawnGraphs(SparseGraphs):
                 return mean
         self.means.append((h, self.product(self.adj, h, scale=self.inverse_degree)))
         return self.means[-1][1]
+
+    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        return _WithMean.apply(h, self) if h.requires_grad else (h, self.propagate_mean(h))
 
     def propagate_local(self, s: Tensor, clusters: Layout) -> Tensor:
         local = (self.layout.graph_of_row, clusters.device_sizes)
@@ -188,8 +207,8 @@ class DrawnGraphs(SparseGraphs):
         assert self.nodes is not None
         assert self.shift is not None
         where = (self.nodes, self.shift, matrix.indptr, matrix.indices, matrix.values)
-        long_rows = self.long_rows if matrix is self.adj else self.long_rows_t
-        return spmm.spmm(h, *where, **options, long_rows=long_rows)
+        lengths = self.lengths if matrix is self.adj else self.lengths_t
+        return spmm.spmm(h, *where, **options, most=lengths.most, long_rows=lengths.longer)
 
 
 class _DrawnSpmm(torch.autograd.Function):
@@ -206,6 +225,22 @@ class _DrawnSpmm(torch.autograd.Function):
         return graphs.product(graphs.adj_t, grad, scale=ctx.scale, back=True), None, None
 
 
+class _WithMean(torch.autograd.Function):
+    """H and D⁻¹A H: the gradient of the mean is added to that of H in place, which saves a pass over memory."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs) -> tuple[Tensor, Tensor]:
+        ctx.graphs = graphs
+        return h.view_as(h), graphs.product(graphs.adj, h, scale=graphs.inverse_degree)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, of_mean: Tensor) -> tuple[Tensor, None]:
+        graphs = ctx.graphs
+        options = {"scale": graphs.inverse_degree, "back": True}
+        return graphs.product(graphs.adj_t, of_mean, out=grad, **options), None
+
+
 class Drawing:
     """Batches made on the device from the numbers of their graphs."""
 
@@ -217,10 +252,9 @@ class Drawing:
         sizes[-1] = 0  # the number of no graph
         self.sizes = sizes
         self.starts = graphs.layout.starts.to(device)
-        self.long_rows = _long_rows(graphs.adj, graphs.layout)
-        self.long_rows_t = self.long_rows
+        self.lengths = self.lengths_t = _lengths(graphs.adj, graphs.layout)
         if graphs.adj_t is not graphs.adj:
-            self.long_rows_t = _long_rows(graphs.adj_t, graphs.layout)
+            self.lengths_t = _lengths(graphs.adj_t, graphs.layout)
 
     def draw(
         self, numbers: Tensor, capacity: Capacity
@@ -238,15 +272,7 @@ class Drawing:
         shift = torch.cat([shift, shift.new_zeros(1)])[layout.graph_of_row]
         nodes = torch.arange(layout.total, device=shift.device) + shift
         nodes = torch.where(layout.real, nodes, graphs.num_nodes - 1)  # type: ignore[arg-type]
-        begins = layout.device_starts[:, None]
-
-        def in_batch(places: Tensor | None) -> Tensor | None:
-            if places is None:
-                return None
-            own = places[numbers.view(-1)]
-            return torch.where(own >= 0, begins + own, -1).view(-1)
-
-        long_rows = in_batch(self.long_rows)
+        lengths = self.lengths.drawn(numbers, layout)
         symmetric = graphs.adj_t is graphs.adj
         drawn = DrawnGraphs(
             layout=layout,
@@ -257,8 +283,8 @@ class Drawing:
             squared_norm=graphs.squared_norm[numbers.view(-1)],
             nodes=nodes,
             shift=shift,
-            long_rows=long_rows,
-            long_rows_t=long_rows if symmetric else in_batch(self.long_rows_t),
+            lengths=lengths,
+            lengths_t=lengths if symmetric else self.lengths_t.drawn(numbers, layout),
             prepared=graphs.prepared.select(numbers.view(-1), nodes),
         )
         return (
@@ -270,18 +296,20 @@ class Drawing:
         )
 
 
-def _long_rows(matrix: Csr, layout: Layout) -> Tensor | None:
-    """Where in each graph the rows with very many edges are: [B, most of a graph], −1 for none; None without any."""
+def _lengths(matrix: Csr, layout: Layout) -> Lengths:
+    """Those of a data set: `longer` has the places within each graph, [B, most of a graph]."""
     device = matrix.indptr.device
-    rows = torch.nonzero(matrix.indptr.diff() > LONG).view(-1).cpu()  # ascending
+    edges = matrix.indptr.diff().cpu()
+    most = SHORT if (edges > SHORT).double().mean() <= RARE else LONG
+    rows = torch.nonzero(edges > most).view(-1)  # ascending
     if len(rows) == 0:
-        return None
+        return Lengths(most)
     graph = layout.graph_of_row.cpu()[rows]
     count = torch.bincount(graph, minlength=len(layout))
     number = torch.arange(len(rows)) - (count.cumsum(0) - count)[graph]  # within the graph
     places = torch.full((len(layout), int(count.max())), -1)
     places[graph, number] = layout.place_of_row.cpu()[rows]
-    return places.to(device)
+    return Lengths(most, places.to(device))
 
 
 def _counts(clusters: Clusters, sizes: Tensor) -> Tensor:
