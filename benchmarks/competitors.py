@@ -21,7 +21,7 @@ from benchmarks.pyg_dense import PygDiffPool, to_pyg, train_on
 from benchmarks.tgp_pool import TgpDiffPool
 from diffpool.data import Fold, GraphDataset
 from diffpool.nn import build
-from diffpool.training import Cohort, Training, evaluate_cohort
+from diffpool.training import Cohort, Evaluation, Training
 
 CONFIG = Training(batch_size=BATCH)
 
@@ -71,6 +71,7 @@ class Ours:
         everything, nothing = np.arange(len(dataset)), np.empty(0, np.int64)
         folds = [Fold(everything, nothing, nothing)] * models
         self.cohort = Cohort(model, dataset, folds, [CONFIG] * models)
+        self.evaluations: dict[int, Evaluation] = {}  # by the size of a batch
 
     def steps(self, chosen: np.ndarray) -> None:
         """Training steps on these graphs, [steps, M, B], as an epoch of them alone."""
@@ -78,8 +79,10 @@ class Ours:
 
     def evaluate(self, chosen: np.ndarray) -> None:
         """Scores on these graphs without gradients: [batches, M, B]."""
-        cohort = self.cohort
-        evaluate_cohort(cohort.model, cohort.batches, _orders(chosen), chosen.shape[2])
+        cohort, (_, models, size) = self.cohort, chosen.shape
+        if size not in self.evaluations:
+            self.evaluations[size] = Evaluation(cohort.model, cohort.batches, models, size)
+        self.evaluations[size](_orders(chosen))
 
 
 def _orders(chosen: np.ndarray) -> list[np.ndarray]:

@@ -347,7 +347,7 @@ class DenseGraphs(_Graphs):
     prepared: Prepared = NOTHING
     # That of the features of this level, which both networks ask for first.
     means: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    shared: list[tuple[Tensor, dict[int, Tensor]]] = field(default_factory=list)  # see `cuda.mean`
+    shared: dict[int, tuple[Tensor, dict[int, Tensor]]] = field(default_factory=dict)  # `cuda.mean`
 
     @classmethod
     def of(
@@ -384,13 +384,16 @@ class DenseGraphs(_Graphs):
             return super().propagate_mean(h)
         from diffpool.cuda.mean import DenseMean, Shared
 
-        for known, mean in self.means:
-            if known is h:
+        for features, mean in self.means:
+            if features is h:
                 return mean
-        if not self.shared or self.shared[0][0].requires_grad != self._needs_grad:
+        # One of each stream: sums of two streams would not wait for each other.
+        stream = torch.cuda.current_stream(h.device).cuda_stream if h.is_cuda else 0
+        known = self.shared.get(stream)
+        if known is None or known[0].requires_grad != self._needs_grad:
             sums: dict[int, Tensor] = {}
-            self.shared[:] = [(Shared.apply(self.adj, sums), sums)]
-        adj, sums = self.shared[0]
+            known = self.shared[stream] = (Shared.apply(self.adj, sums), sums)
+        adj, sums = known
         mean = DenseMean.apply(adj, h, self.inverse_degree, self.layout, sums)
         if not self.means:
             self.means.append((h, mean))

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from diffpool.graphs import Graphs, How, SparseGraphs
 from diffpool.layout import Layout
+from diffpool.nn.beside import beside
 from diffpool.nn.dropout import Dropout
 from diffpool.nn.linear import Linear
-from diffpool.nn.poolers import Assignment, HardDiffPool
+from diffpool.nn.poolers import Assignment, DiffPool, HardDiffPool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,7 +148,9 @@ class GraphClassifier(nn.Module):
         if self.inputs is not None:
             x = self.inputs(x)
         for number, (pooler, clusters) in enumerate(zip(self.poolers, layouts, strict=True)):
-            z = self.encoders[number](level, x)
+            encoder = self.encoders[number]
+            with beside(level, x, (encoder, pooler.gnn) if type(pooler) is DiffPool else ()):
+                z = encoder(level, x)
             down.embeddings.append(z)
             drawing = (dropout, number) if isinstance(pooler, HardDiffPool) else ()
             pooled = pooler(level, x, z, clusters, *drawing)

@@ -17,7 +17,7 @@ from diffpool.training.model_directory import (
 from diffpool.training.optimiser import Optimiser
 from diffpool.training.predictions import write_predictions
 from diffpool.training.running import train_step
-from diffpool.training.scores import Scores, evaluate, evaluate_cohort
+from diffpool.training.scores import Evaluation, Scores, evaluate, evaluate_cohort
 from diffpool.training.trained_model import TrainedModel, load_model, unseen_message
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "CohortBatch",
     "CohortBatches",
     "Epoch",
+    "Evaluation",
     "ModelCard",
     "Optimiser",
     "Scores",

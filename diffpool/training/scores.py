@@ -39,20 +39,25 @@ def evaluate_cohort(
     graphs: Sequence[np.ndarray],
     batch_size: int = 100,
 ) -> list[Scores]:
-    """The scores of each of M models on its own graphs."""
-    return Evaluation(model, batches, len(graphs), batch_size)(graphs)
+    """The scores of each of M models on its own graphs, once: a capture would not pay."""
+    return Evaluation(model, batches, len(graphs), batch_size, capture=False)(graphs)
 
 
 class Evaluation:
     """Scores of M models side by side, as often as they are asked for: on a GPU by captured steps."""
 
     def __init__(
-        self, model: GraphClassifier, batches: CohortBatches, models: int, batch_size: int = 100
+        self,
+        model: GraphClassifier,
+        batches: CohortBatches,
+        models: int,
+        batch_size: int = 100,
+        capture: bool = True,
     ):
         self.model, self.batches, self.batch_size = model, batches, batch_size
         self.sums = batches.x.new_zeros(models, 2, dtype=torch.float64)
         self.captured: CapturedSteps | None = None
-        if can_capture(batches):
+        if capture and can_capture(batches):
             self.captured = CapturedSteps(batches, self._add, models, batch_size)
 
     @torch.no_grad()

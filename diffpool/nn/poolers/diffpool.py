@@ -10,6 +10,7 @@ from diffpool import equations
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
 from diffpool.nn import fused, fused_gpu
+from diffpool.nn.beside import join
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.poolers.pooler import Assignment, Pooled
 
@@ -26,6 +27,7 @@ class DiffPool(nn.Module):
 
     def forward(self, graphs: Graphs, x: Tensor, z: Tensor, clusters: Layout) -> Pooled:
         logits = self.gnn(graphs, x, clusters)
+        join(z)
         if fused.fits_pooling(graphs, logits, z, clusters):
             s, coarse, pooled, link, entropy = fused.pool(graphs, logits, z, clusters)
             if graphs.channels:
