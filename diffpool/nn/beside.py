@@ -16,7 +16,7 @@ from diffpool.graphs import DenseGraphs, Graphs
 from diffpool.nn import fused_gpu
 from diffpool.nn.encoder import Encoder
 
-BESIDE = False
+BESIDE = True
 
 
 @cache
