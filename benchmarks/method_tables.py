@@ -23,8 +23,8 @@ def methods() -> str | None:
     if not found:
         return None
     lines = [
-        "| method | | parameters | graphs a second | ms a step | prepared in, s |",
-        "|---|---|---|---|---|---|",
+        "| method | | parameters | graphs a second | ms a step |",
+        "|---|---|---|---|---|",
     ]
     for method in [name for name in VARIANTS if name in found]:
         row = found[method]
@@ -32,8 +32,7 @@ def methods() -> str | None:
             [f"{row['rate']:,.0f}", f"{row['ms']:.1f}"] if "rate" in row else [row["failed"], ""]
         )
         summary = METHODS[method].summary if method in METHODS else ""
-        before = row.get("preparation_s", "–")
-        cells = [f"`{method}`", summary, f"{row['parameters']:,}", *speed, str(before)]
+        cells = [f"`{method}`", summary, f"{row['parameters']:,}", *speed]
         lines.append(f"| {' | '.join(cells)} |")
     records = {id(row["record"]): row for row in found.values()}
     origin = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -19,6 +21,7 @@ from benchmarks.comparison_tables import (
     throughput,
 )
 from benchmarks.record import last, where
+from diffpool.experiments import METHODS
 
 ROOT = Path(__file__).parent.parent
 
@@ -140,13 +143,29 @@ PUBLISHED: dict[tuple[str, str], dict[str, float]] = {
 }
 
 
+TUNING = "tuning.jsonl"  # runs that were made to choose settings
+
+
 def results() -> str:
     """A table for each protocol, one row for each run in results/: mean ± sd over its folds."""
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted((ROOT / "results").glob("*.jsonl")):
+    paths = sorted((ROOT / "results").glob("*.jsonl"))
+    return _tables([path for path in paths if path.name != TUNING])
+
+
+def tuning() -> str:
+    """The same of the runs that were made to choose settings."""
+    return _tables([ROOT / "results" / TUNING])
+
+
+def _tables(paths: list[Path]) -> str:
+    runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    seen: Counter[tuple[str, int, int]] = Counter()
+    for path in paths:
         for line in path.read_text().splitlines():
             record = json.loads(line)
-            runs.setdefault(record["key"], []).append(record)
+            fold = record["key"], record["repeat"], record["fold"]
+            runs.setdefault((record["key"], seen[fold]), []).append(record)
+            seen[fold] += 1  # the same run once more
     tables = []
     for protocol in ("paper", "tenfold", "nested", "inner-cv"):
         rows = [_result(r) for r in runs.values() if r[0]["protocol"] == protocol]
@@ -167,8 +186,8 @@ def _result(records: list[dict[str, Any]]) -> str:
     cells = [
         first["dataset"],
         first["method"],
-        _settings(first),
-        f"{mean(accuracies):.1f} ± {stdev(accuracies):.1f}",
+        _settings(records),
+        f"{mean(accuracies):.1f} ± {stdev(accuracies):.1f}{_of_repeats(records)}",
         str(len(records)),
         "–" if published is None else f"{published:g}",
         first["device"],
@@ -177,18 +196,46 @@ def _result(records: list[dict[str, Any]]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _settings(record: dict[str, Any]) -> str:
-    """What a row must say of its settings."""
-    settings = record["settings"]
-    if "kernel" in settings:
-        return record["features"]
-    poolings, epochs = settings["architecture"]["poolings"], settings["training"]["epochs"]
-    return f"{poolings} {'pooling' if poolings == 1 else 'poolings'}, at most {epochs} epochs"
+# Fields of settings that a row has in other words, or that come from the data.
+SAID_OTHERWISE = ("poolings", "epochs", "patience", "seed", "sorted_nodes", "field_count")
+
+
+def _of_repeats(records: list[dict[str, Any]]) -> str:
+    """The sd of the means of the repeats, where there are several."""
+    repeats: dict[int, list[float]] = {}
+    for record in records:
+        repeats.setdefault(record["repeat"], []).append(record["accuracy"])
+    means = [mean(own) for own in repeats.values()]
+    return f" ({len(means)} repeats: ± {stdev(means):.1f})" if len(means) > 1 else ""
+
+
+def _settings(records: list[dict[str, Any]]) -> str:
+    """What a row must say of its settings: features, poolings, epochs, and what is not the method's own."""
+    first = records[0]
+    if "kernel" in first["settings"]:
+        return str(first["features"])
+    poolings = first["settings"]["architecture"]["poolings"]
+    epochs = first["settings"]["training"]["epochs"]
+    counted = f"{poolings} {'pooling' if poolings == 1 else 'poolings'}, at most {epochs} epochs"
+    words = [first["features"], counted]
+    method, chosen = METHODS[first["method"]], []
+    for part, usual in (("architecture", method.architecture), ("training", method.training)):
+        for name, default in json.loads(json.dumps(asdict(usual))).items():
+            values = [record["settings"][part].get(name, default) for record in records]
+            if name in SAID_OTHERWISE:
+                continue
+            if any(value != values[0] for value in values):
+                chosen.append(name)
+            elif values[0] != default:
+                value = ", ".join(map(str, values[0])) if isinstance(values[0], list) else values[0]
+                words.append(f"{name} {value}")
+    words += [f"each fold's own {' and '.join(chosen)}"] if chosen else []
+    return "; ".join(words)
 
 
 def filled(text: str) -> str:
     """The text with what stands between `<!-- generated: NAME -->` and `<!-- end -->` written anew."""
-    for name, table in {**TABLES, "results": results}.items():
+    for name, table in {**TABLES, "results": results, "tuning": tuning}.items():
         before, start, rest = text.partition(f"<!-- generated: {name} -->")
         if start:
             _, end, after = rest.partition("<!-- end -->")
