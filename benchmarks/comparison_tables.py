@@ -9,6 +9,7 @@ from benchmarks.record import records_of, where
 
 PEERS = {
     "pyg": "PyG dense",
+    "pyg-float32": "PyG, float32",
     "pyg-compile": "PyG compiled",
     "pyg-loader": "PyG, workers",
     "tgp": "tgp batched",

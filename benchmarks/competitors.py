@@ -151,6 +151,23 @@ def pyg(setting: Setting) -> Peer:
     return Peer(setting, PygDiffPool(*setting.shape), collated(setting))
 
 
+class Exact(Peer):
+    """A peer as PyTorch comes: products of float32 are exact, whatever the others' are."""
+
+    def steps(self, chosen: np.ndarray) -> None:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            super().steps(chosen)
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+
+def pyg_float32(setting: Setting) -> Peer:
+    """The same as `pyg` with exact products."""
+    return Exact(setting, PygDiffPool(*setting.shape), collated(setting))
+
+
 def pyg_compiled(setting: Setting) -> Peer:
     """The same, with everything behind the padding compiled; padded sizes differ from batch to batch."""
     model = PygDiffPool(*setting.shape)
@@ -175,6 +192,7 @@ def tgp_unbatched(setting: Setting) -> Peer:
 
 PEERS: dict[str, Callable[[Setting], Peer]] = {
     "pyg": pyg,
+    "pyg-float32": pyg_float32,
     "pyg-loader": pyg_loader,
     "tgp": tgp,
     "tgp-unbatched": tgp_unbatched,

@@ -93,6 +93,20 @@ def test_a_peer_learns(setting: Any, peer: str) -> None:
     assert 0 <= made.evaluate(np.arange(20)[None, None]) <= 20
 
 
+def test_one_peer_has_exact_products_and_leaves_the_others_alone(setting: Any) -> None:
+    torch.set_float32_matmul_precision("high")
+    try:
+        made, seen = competitors.PEERS["pyg-float32"](setting), []
+        made.model.register_forward_hook(
+            lambda *_: seen.append(torch.get_float32_matmul_precision())
+        )
+        made.steps(np.arange(20)[None, None])
+        assert seen == ["highest"]
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_compiling_is_for_sizes_that_differ(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
 

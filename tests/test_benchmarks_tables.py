@@ -59,8 +59,8 @@ def cells(table: str | None, row: str) -> list[str]:
 def test_an_old_record_is_read_with_dashes_for_the_other_peers(write: Any) -> None:
     write("cv", {"rows": {"A": OLD}})
     row = cells(comparison_tables.throughput("cv"), "A")
-    assert row == ["1,000", "200", "100", *"––––", "**10.0 ×**", "2.0 ×", "–"]
-    assert cells(comparison_tables.memory("cv"), "A") == ["30", "–", "7", *"––––"]
+    assert row == ["1,000", "200", "100", *"–––––", "**10.0 ×**", "2.0 ×", "–"]
+    assert cells(comparison_tables.memory("cv"), "A") == ["30", "–", "7", *"–––––"]
     assert comparison_tables.inference("cv") is None
 
 
@@ -68,7 +68,7 @@ def test_a_new_record_has_every_peer_and_says_who_failed(write: Any) -> None:
     write("cv", {"rows": {"A": NEW}, "workers": 16})
     table = comparison_tables.throughput("cv")
     row = cells(table, "A")
-    assert row == ["1,000", "200", "100", "–", "–", "250", "–", "**10.0 ×**", "2.0 ×", "4.0 ×"]
+    assert row == ["1,000", "200", "100", *"–––", "250", "–", "**10.0 ×**", "2.0 ×", "4.0 ×"]
     assert table is not None
     assert "Not measured: PyG compiled on A (not done after 60 s)." in table
     assert "16 workers; beads; abacus" in table

@@ -16,8 +16,6 @@ from diffpool.graphs import DenseGraphs, Graphs
 from diffpool.nn import fused_gpu
 from diffpool.nn.encoder import Encoder
 
-BESIDE = True
-
 
 @cache
 def _side(device: torch.device) -> torch.cuda.Stream:
@@ -30,7 +28,7 @@ def beside(graphs: Graphs, x: Tensor, networks: Sequence[nn.Module]) -> Iterator
 
     Unless a step is being captured, and all the networks are those of `fused_gpu`, this does nothing.
     """
-    captured = BESIDE and x.is_cuda and torch.cuda.is_current_stream_capturing()
+    captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if not (captured and networks and all(_fits(graphs, x, network) for network in networks)):
         yield
         return
