@@ -148,35 +148,32 @@ TUNING = "tuning.jsonl"  # runs that were made to choose settings
 
 def results() -> str:
     """A table for each protocol, one row for each run in results/: mean ± sd over its folds."""
-    paths = sorted((ROOT / "results").glob("*.jsonl"))
-    return _tables([path for path in paths if path.name != TUNING])
+    return _tables(_runs(_results()))
 
 
 def tuning() -> str:
     """The same of the runs that were made to choose settings."""
-    return _tables([ROOT / "results" / TUNING])
+    return _tables(_runs([ROOT / "results" / TUNING]))
 
 
 def nested() -> str | None:
     """DiffPool under `nested`, beside what Errica et al. found."""
-    paths = sorted((ROOT / "results").glob("*.jsonl"))
-    published = PUBLISHED["nested", "diffpool"]
-    rows = []
-    for name in SETS:
-        for run in _runs([path for path in paths if path.name != TUNING]):
-            first = run[0]
-            if [first[key] for key in ("protocol", "method", "dataset")] == [
-                "nested",
-                "diffpool",
-                name,
-            ]:
-                accuracies = [record["accuracy"] for record in run]
-                spread = f"{mean(accuracies):.1f} ± {stdev(accuracies):.1f}"
-                rows.append(f"| {name} | {spread} | {published[name]:g} |")
-    if not rows:
+    found = {
+        run[0]["dataset"]: _accuracy(run)
+        for run in _runs(_results())
+        if (run[0]["protocol"], run[0]["method"]) == ("nested", "diffpool")
+    }
+    if not found:
         return None
+    published = PUBLISHED["nested", "diffpool"]
+    rows = [f"| {name} | {found[name]} | {published[name]:g} |" for name in SETS if name in found]
     head = ["| test accuracy, % | ours | Errica et al. 2020 |", "|---|---|---|"]
     return "\n" + "\n".join([*head, *rows]) + "\n"
+
+
+def _results() -> list[Path]:
+    paths = sorted((ROOT / "results").glob("*.jsonl"))
+    return [path for path in paths if path.name != TUNING]
 
 
 def _runs(paths: list[Path]) -> list[list[dict[str, Any]]]:
@@ -192,8 +189,8 @@ def _runs(paths: list[Path]) -> list[list[dict[str, Any]]]:
     return list(runs.values())
 
 
-def _tables(paths: list[Path]) -> str:
-    runs, tables = _runs(paths), []
+def _tables(runs: list[list[dict[str, Any]]]) -> str:
+    tables = []
     for protocol in ("paper", "tenfold", "nested", "inner-cv"):
         rows = [_result(run) for run in runs if run[0]["protocol"] == protocol]
         if rows:
@@ -208,13 +205,12 @@ def _tables(paths: list[Path]) -> str:
 
 def _result(records: list[dict[str, Any]]) -> str:
     first = records[0]
-    accuracies = [record["accuracy"] for record in records]
     published = PUBLISHED.get((first["protocol"], first["method"]), {}).get(first["dataset"])
     cells = [
         first["dataset"],
         first["method"],
         _settings(records),
-        f"{mean(accuracies):.1f} ± {stdev(accuracies):.1f}{_of_repeats(records)}",
+        f"{_accuracy(records)}{_of_repeats(records)}",
         str(len(records)),
         "–" if published is None else f"{published:g}",
         first["device"],
@@ -225,6 +221,11 @@ def _result(records: list[dict[str, Any]]) -> str:
 
 # Fields of settings that a row has in other words, or that come from the data.
 SAID_OTHERWISE = ("poolings", "epochs", "patience", "seed", "sorted_nodes", "field_count")
+
+
+def _accuracy(records: list[dict[str, Any]]) -> str:
+    accuracies = [record["accuracy"] for record in records]
+    return f"{mean(accuracies):.1f} ± {stdev(accuracies):.1f}"
 
 
 def _of_repeats(records: list[dict[str, Any]]) -> str:

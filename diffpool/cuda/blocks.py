@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 import triton
@@ -257,7 +257,7 @@ def product(
     where, over = block_places(form, rows, columns), columns if form == "tn" else rows
     grid = (len(over.tiles), triton.cdiv(shape[1], wide))
     kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
-    with any_order(form != "nt"):
+    with nullcontext() if form == "nt" else any_order():
         kernel[grid](
             a, b, out, *where, a if scale is None else scale, other, other.stride(0), *strides, SQUARE=square, ADD=add,
             SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(),
@@ -297,7 +297,7 @@ def column_block(width: int) -> int:
 
 
 @contextmanager
-def any_order(needed: bool = True) -> Iterator[None]:
+def any_order() -> Iterator[None]:
     """Kernels compiled in here take factors in any order of memory from the tensor cores.
 
     Hopper's own instructions (wgmma) want TF32 factors with the numbers that are summed over side by side, as in A Bᵀ.
@@ -306,14 +306,13 @@ def any_order(needed: bool = True) -> Iterator[None]:
     """
     name = "DISABLE_MMA_V3"  # read by Triton's compiler
     before = os.environ.get(name)
-    if needed:
-        os.environ[name] = "1"
+    os.environ[name] = "1"
     try:
         yield
     finally:
-        if needed and before is None:
+        if before is None:
             del os.environ[name]
-        elif before is not None:
+        else:
             os.environ[name] = before
 
 

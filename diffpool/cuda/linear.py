@@ -165,6 +165,12 @@ def _backward_weight(
             tl.store(to_bias, tl.sum(sums, 0), mask=columns < outputs)
 
 
+def _parts(rows: int, shape: tuple[int, ...]) -> int:
+    """Into how many parts a sum over so many rows is divided, where its result has this shape."""
+    best = (ROW_BYTES * rows / (4 * math.prod(shape))) ** 0.5
+    return max(min(round(best), rows // 128, 8), 1)
+
+
 class LocalLinear(torch.autograd.Function):
     """X W + b of M models, or [X, Y] W + b: [N, in], [N, more] → [N, out].
 
@@ -218,7 +224,7 @@ class LocalLinear(torch.autograd.Function):
         start = 0
         for number, own in enumerate((x, y)):
             if own is None or own.shape[1] == 0:
-                grads.append(own)
+                grads.append(None if own is None else torch.zeros_like(own))
                 continue
             many = min(own.shape[1], all_inputs - start)
             kinds = {
@@ -240,8 +246,7 @@ class LocalLinear(torch.autograd.Function):
             if start == 0 or local:
                 last = many if local and number == 0 else all_inputs - start
                 shape = (models, last + (start == 0), all_outputs)
-                best = (ROW_BYTES * rows_of_model / (4 * math.prod(shape))) ** 0.5
-                parts = max(min(round(best), rows_of_model // 128, 8), 1)
+                parts = _parts(rows_of_model, shape)
                 # Zero where the batch has no such inputs or outputs.
                 full = outputs == all_outputs and not (local and many < last)
                 of_weights.append((weight.new_empty if full else weight.new_zeros)((parts, *shape)))

@@ -17,20 +17,26 @@ ANY = 2**62  # edges
 
 
 @triton.jit
-def _other_ends(
-    edges, end, h, indices, values, scale, moved, columns, here, ldh, WEIGHTED: tl.constexpr, SCALED: tl.constexpr
+def _add_edges(
+    total, first, last, end, h, indices, values, scale, moved, columns, here, ldh,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, MANY: tl.constexpr,
 ):  # fmt: skip
-    """The rows of h at the other ends of these edges."""
-    there = edges < end
-    source = tl.load(indices + edges, mask=there, other=0) - moved
-    rows = tl.load(
-        h + source[:, None] * ldh + columns[None, :], mask=there[:, None] & here[None, :], other=0.0
-    )
-    if WEIGHTED:
-        rows = rows * tl.load(values + edges, mask=there, other=0.0)[:, None]
-    if SCALED:
-        rows = rows * tl.load(scale + source, mask=there, other=0.0)[:, None]
-    return rows
+    """Add to `total` the rows of h at the other ends of a row's edges from `first` to `last`, MANY at a time."""
+    for edge in range(first, last, MANY):
+        edges = edge + tl.arange(0, MANY)
+        there = edges < end
+        source = tl.load(indices + edges, mask=there, other=0) - moved
+        rows = tl.load(
+            h + source[:, None] * ldh + columns[None, :],
+            mask=there[:, None] & here[None, :],
+            other=0.0,
+        )
+        if WEIGHTED:
+            rows = rows * tl.load(values + edges, mask=there, other=0.0)[:, None]
+        if SCALED:
+            rows = rows * tl.load(scale + source, mask=there, other=0.0)[:, None]
+        total += tl.sum(rows, 0)
+    return total
 
 
 @triton.jit(do_not_specialize=["graphs", "n"])
@@ -83,9 +89,9 @@ def _rows(
     h, out, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, d, graphs,
     long_rows,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
-    LISTED: tl.constexpr, MOST: tl.constexpr, MANY: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr,
+    LISTED: tl.constexpr, MOST: tl.constexpr, MANY: tl.constexpr, REST: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One row of the result: the sum over its edges, MANY at a time as long as there are so many.
+    """One row of the result: the sum over its edges, MANY at a time as long as there are so many, then REST.
 
     Every row with up to MOST edges, or with LISTED one of `long_rows`, where −1 is none.
     """
@@ -106,29 +112,16 @@ def _rows(
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         here = columns < limit
         moved = tl.load(shift + row)
-        if LISTED:
-            sums = tl.zeros((MANY, COLUMNS), dtype=tl.float32)
-            for edge in range(first, end, MANY):
-                sums += _other_ends(
-                    edge + tl.arange(0, MANY), end, h, indices, values, scale, moved, columns, here, ldh,
-                    WEIGHTED, SCALED and BACK,
-                )  # fmt: skip
-            total = tl.sum(sums, 0)
-        else:
-            total = tl.zeros((COLUMNS,), dtype=tl.float32)
-            many = first + (end - first) // MANY * MANY
-            for edge in range(first, many, MANY):
-                rows = _other_ends(
-                    edge + tl.arange(0, MANY), end, h, indices, values, scale, moved, columns, here, ldh,
-                    WEIGHTED, SCALED and BACK,
-                )  # fmt: skip
-                total += tl.sum(rows, 0)
-            for edge in range(many, end, EDGES):
-                rows = _other_ends(
-                    edge + tl.arange(0, EDGES), end, h, indices, values, scale, moved, columns, here, ldh,
-                    WEIGHTED, SCALED and BACK,
-                )  # fmt: skip
-                total += tl.sum(rows, 0)
+        total = tl.zeros((COLUMNS,), dtype=tl.float32)
+        many = first + (end - first) // MANY * MANY
+        total = _add_edges(
+            total, first, many, end, h, indices, values, scale, moved, columns, here, ldh,
+            WEIGHTED, SCALED and BACK, MANY,
+        )  # fmt: skip
+        total = _add_edges(
+            total, many, end, end, h, indices, values, scale, moved, columns, here, ldh,
+            WEIGHTED, SCALED and BACK, REST,
+        )  # fmt: skip
         if SCALED and not BACK:
             total = total * tl.load(scale + row)
         to = out + row * ldo + columns
@@ -185,11 +178,11 @@ def spmm(
     else:
         wide = min(triton.next_power_of_2(d), 128 if local else 256)
         _rows[(n, triton.cdiv(d, wide))](
-            *inputs, nodes, **kinds, LISTED=False, MOST=most, MANY=64, EDGES=8, COLUMNS=wide,
+            *inputs, nodes, **kinds, LISTED=False, MOST=most, MANY=64, REST=8, COLUMNS=wide,
             num_warps=4 if wide > 128 else 2,
         )  # fmt: skip
     if long_rows is not None:
         _rows[(len(long_rows), triton.cdiv(d, 32))](
-            *inputs, long_rows, **kinds, LISTED=True, MOST=ANY, MANY=256, EDGES=0, COLUMNS=32, num_warps=8
+            *inputs, long_rows, **kinds, LISTED=True, MOST=ANY, MANY=256, REST=256, COLUMNS=32, num_warps=8
         )  # fmt: skip
     return out
