@@ -375,29 +375,33 @@ class DenseGraphs(_Graphs):
         """A H: [K, D] → [K, D]."""
         return nn(self.adj, h, self.layout, self.layout)
 
-    @property
-    def _needs_grad(self) -> bool:
-        return self.adj.requires_grad and torch.is_grad_enabled()
-
     def propagate_mean(self, h: Tensor) -> Tensor:
         if not (native.suits_triton(h, self.adj) and h.numel() > 0):
             return super().propagate_mean(h)
-        from diffpool.cuda.mean import DenseMean, Shared
+        from diffpool.cuda.mean import DenseMean
 
         for features, mean in self.means:
             if features is h:
                 return mean
-        # One of each stream: sums of two streams would not wait for each other.
-        stream = torch.cuda.current_stream(h.device).cuda_stream if h.is_cuda else 0
-        known = self.shared.get(stream)
-        if known is None or known[0].requires_grad != self._needs_grad:
-            sums: dict[int, Tensor] = {}
-            known = self.shared[stream] = (Shared.apply(self.adj, sums), sums)
-        adj, sums = known
+        adj, sums = self.shared_adj()
         mean = DenseMean.apply(adj, h, self.inverse_degree, self.layout, sums)
         if not self.means:
             self.means.append((h, mean))
         return mean
+
+    def shared_adj(self) -> tuple[Tensor, dict[int, Tensor]]:
+        """A on a GPU for functions that add up their gradients of it in place (`cuda.mean`)."""
+        from diffpool.cuda.mean import Shared
+
+        # One of each stream: sums of two streams would not wait for each other.
+        cuda = self.adj.is_cuda
+        stream = torch.cuda.current_stream(self.adj.device).cuda_stream if cuda else 0
+        wanted = self.adj.requires_grad and torch.is_grad_enabled()
+        known = self.shared.get(stream)
+        if known is None or known[0].requires_grad != wanted:
+            sums: dict[int, Tensor] = {}
+            known = self.shared[stream] = (Shared.apply(self.adj, sums), sums)
+        return known
 
     def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
         """E_c H: [K, D] → [K, D]."""

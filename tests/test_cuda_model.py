@@ -117,3 +117,9 @@ def test_a_model_by_the_kernels_equals_the_modules(name: str) -> None:
 def test_the_same_with_directed_edges() -> None:
     code = CODE.replace("NAMES", "['side by side']").replace("ONE_WAY", "False")
     says_equal(code)
+
+
+@needs_triton
+def test_long_rows_are_read_as_long_ones() -> None:
+    code = CODE.replace("NAMES", "['side by side']").replace("ONE_WAY", "True")
+    says_equal("import diffpool.cuda.blocks as blocks; blocks.SHORT = 8\n" + code)

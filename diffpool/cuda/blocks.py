@@ -24,11 +24,17 @@ DEPTH = 32  # of a step of a product
 
 
 @triton.jit
-def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
-    """Of this program's tile: its graph, its rows, which of them are the graph's, and whether any is."""
+def tile_range(tiles, starts, sizes, ROWS: tl.constexpr):
+    """Of this program's tile: its graph, its first row, and the row behind its last one. Idle ones end early."""
     graph = tl.load(tiles + 2 * tl.program_id(0))
     first = tl.load(tiles + 2 * tl.program_id(0) + 1)
-    end = tl.load(starts + graph) + tl.load(sizes + graph)
+    return graph, first, tl.minimum(tl.load(starts + graph) + tl.load(sizes + graph), first + ROWS)
+
+
+@triton.jit
+def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
+    """Of this program's tile: its graph, its rows, which of them are the graph's, and whether any is."""
+    graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     rows = first + tl.arange(0, ROWS)
     return graph, rows, rows < end, first < end
 
@@ -287,6 +293,23 @@ def local_width(clusters: Layout) -> int:
 def by_rows(t: Tensor) -> Tensor:
     """The matrix with the entries of a row side by side in memory."""
     return t if t.stride(1) == 1 else t.contiguous()
+
+
+SHORT = 128  # columns of a short row
+
+
+def whole_rows(tile: int, width: int, few: int = 4) -> dict[str, int]:
+    """How a kernel reads whole rows, once: as many at a time as fit into registers; `few` warps for short ones.
+
+    In a batch with large graphs most are small: graphs whose rows are short have them read as short ones.
+    """
+    columns = triton.next_power_of_2(width)
+    short = min(columns, SHORT)
+    some, short_some = (min(tile, max(4096 // c, 1)) for c in (columns, short))
+    warps = min(max(8, columns // 512), 32) if columns > 64 else few
+    return {
+        "ROWS": tile, "SOME": some, "COLUMNS": columns, "SHORT_SOME": short_some, "SHORT": short, "num_warps": warps
+    }  # fmt: skip
 
 
 def column_block(width: int) -> int:

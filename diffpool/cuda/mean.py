@@ -5,6 +5,8 @@ The slow twin is `_Graphs.propagate_mean`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,7 +47,7 @@ Sums = dict[int, Tensor]  # gradients of A by the number of the backward pass
 
 
 class Shared(torch.autograd.Function):
-    """A for any number of `DenseMean`s, and for nothing else, whose gradients of A are added up in one place.
+    """A for functions that add up their gradients of it in one place (`add_to_sum`), and for nothing else.
 
     Autograd would add them up as well, with as many passes over memory more.
     """
@@ -62,11 +64,21 @@ class Shared(torch.autograd.Function):
         return grad, None
 
 
+def add_to_sum(sums: Sums, product_into: Callable[..., Tensor]) -> Tensor | None:
+    """Add a product to the gradient of A in this backward pass; the first who does returns it, the others None."""
+    this_pass = torch._C._current_graph_task_id()
+    known = sums.get(this_pass)
+    total = product_into(out=known)
+    if known is not None:
+        return None
+    sums[this_pass] = total
+    return total
+
+
 class DenseMean(torch.autograd.Function):
     """D⁻¹A H: local [K, W], [K, D], [K] → [K, D]. A row without neighbours has no gradient for its D⁻¹.
 
-    `adj` and `sums` are those of a `Shared`: the first of its means in a backward pass returns the gradient of A, the
-    others add to it.
+    `adj` and `sums` are those of a `Shared`.
     """
 
     @staticmethod
@@ -90,11 +102,7 @@ class DenseMean(torch.autograd.Function):
             grad.stride(0), out.shape[1], ROWS=layout.tile, COLUMNS=columns,
         )  # fmt: skip
         of_h = product("tn", adj, scaled, h.shape, layout, layout, False)
-        this_pass = torch._C._current_graph_task_id()
-        known = ctx.sums.get(this_pass)
-        of_adj = product(
-            "nt", scaled, h, adj.shape, layout, layout, False, out=known, clean=layout.clean
+        of_adj = partial(
+            product, "nt", scaled, h, adj.shape, layout, layout, False, clean=layout.clean
         )
-        if known is None:
-            ctx.sums[this_pass] = of_adj
-        return of_adj if known is None else None, of_h, of_inverse, None, None
+        return add_to_sum(ctx.sums, of_adj), of_h, of_inverse, None, None

@@ -15,7 +15,16 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from diffpool.cuda.blocks import by_rows, limit_of, load_rows, places, store_rows, tile_place
+from diffpool.cuda.blocks import (
+    by_rows,
+    limit_of,
+    load_rows,
+    places,
+    store_rows,
+    tile_place,
+    tile_range,
+    whole_rows,
+)
 from diffpool.layout import Layout
 
 WIDE = 64  # columns of a block
@@ -26,32 +35,49 @@ GATHERED, NARROW = 128, 16  # tiles whose sums are read at once, and columns of 
 def _forward_sums(
     h, length, partial, tiles, starts, sizes, counts, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
 ):  # fmt: skip
     """Lengths of the rows, and over the rows of the tile the sums and sums of squares."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    if live:
+    graph, first, end = tile_range(tiles, starts, sizes, ROWS)
+    if first < end:
         limit = limit_of(graph, counts, d, LOCAL)
-        size = tl.full((ROWS,), 1.0, dtype=tl.float32)
+        to = partial + tl.program_id(0) * 2 * d
+        if limit <= SHORT:
+            _sums_of_rows(
+                h, length, to, first, end, limit, ldh, d, L2, RELU, LOCAL, SUMS, SHORT_SOME, SHORT
+            )
+        elif COLUMNS > SHORT:
+            _sums_of_rows(
+                h, length, to, first, end, limit, ldh, d, L2, RELU, LOCAL, SUMS, SOME, COLUMNS
+            )
+
+
+@triton.jit
+def _sums_of_rows(
+    h, length, to, first, end, limit, ldh, d,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
+    SOME: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    column = tl.arange(0, COLUMNS)
+    one = tl.zeros((COLUMNS,), dtype=tl.float64)  # the variance is a difference of these sums
+    other = tl.zeros((COLUMNS,), dtype=tl.float64)
+    for start in range(first, end, SOME):
+        rows = start + tl.arange(0, SOME)
+        here = rows < end
+        x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
         if L2:
-            square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-            for step in range(0, limit, COLUMNS):
-                column = step + tl.arange(0, COLUMNS)
-                x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
-                square += x * x
-            size = tl.maximum(tl.sqrt(tl.sum(square, 1)), 1e-12)
+            size = tl.maximum(tl.sqrt(tl.sum(x * x, 1)), 1e-12)
             tl.store(length + rows, size, mask=here)
+            x = x / size[:, None]
         if SUMS:
-            for step in range(0, limit, COLUMNS):
-                column = step + tl.arange(0, COLUMNS)
-                x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
-                x = x / size[:, None]
-                if RELU:
-                    x = tl.maximum(x, 0.0)
-                to = partial + tl.program_id(0) * 2 * d + column
-                exact = x.to(tl.float64)  # the variance is a difference of these sums
-                tl.store(to, tl.sum(exact, 0), mask=column < limit)
-                tl.store(to + d, tl.sum(exact * exact, 0), mask=column < limit)
+            if RELU:
+                x = tl.maximum(x, 0.0)
+            exact = x.to(tl.float64)
+            one += tl.sum(exact, 0)
+            other += tl.sum(exact * exact, 0)
+    if SUMS:
+        tl.store(to + column, one, mask=column < limit)
+        tl.store(to + d + column, other, mask=column < limit)
 
 
 @triton.jit
@@ -212,40 +238,49 @@ def _through_batch(
 def _backward_apply(
     grad, h, length, statistics, of_shift, of_scale, scale, grad_h, tiles, starts, sizes, counts,
     scale_stride, full, of_model, ldg, ldh, ldo, d,
-    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr,
+    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
 ):  # fmt: skip
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    if live:
+    graph, first, end = tile_range(tiles, starts, sizes, ROWS)
+    if first < end:
         model = graph // of_model
         limit = limit_of(graph, counts, d, LOCAL)
-        size = tl.full((ROWS,), 1.0, dtype=tl.float32)
-        along = tl.zeros((ROWS,), dtype=tl.float32)
+        if limit <= SHORT:
+            _backward_rows(
+                grad, h, length, statistics, of_shift, of_scale, scale, grad_h, first, end, limit, model,
+                scale_stride, full, ldg, ldh, ldo, d, L2, RELU, LOCAL, SHORT_SOME, SHORT,
+            )  # fmt: skip
+        elif COLUMNS > SHORT:
+            _backward_rows(
+                grad, h, length, statistics, of_shift, of_scale, scale, grad_h, first, end, limit, model,
+                scale_stride, full, ldg, ldh, ldo, d, L2, RELU, LOCAL, SOME, COLUMNS,
+            )  # fmt: skip
+
+
+@triton.jit
+def _backward_rows(
+    grad, h, length, statistics, of_shift, of_scale, scale, grad_h, first, end, limit, model,
+    scale_stride, full, ldg, ldh, ldo, d,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    column = tl.arange(0, COLUMNS)
+    keep = column < limit
+    for start in range(first, end, SOME):
+        rows = start + tl.arange(0, SOME)
+        here = rows < end
+        g = load_rows(grad, rows, here, column, limit, ldg, LOCAL)
+        u = load_rows(h, rows, here, column, limit, ldh, LOCAL)
         if L2:
             size = tl.load(length + rows, mask=here, other=1.0)
-            products = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-            for step in range(0, limit, COLUMNS):
-                column = step + tl.arange(0, COLUMNS)
-                keep = column < limit
-                g = load_rows(grad, rows, here, column, limit, ldg, LOCAL)
-                u = load_rows(h, rows, here, column, limit, ldh, LOCAL)
-                u = u / size[:, None]
-                g = _through_batch(
-                    g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
-                )  # fmt: skip
-                products += g * u  # u is zero where there is nothing
-            # too short to divide by: its length counts as a constant
-            along = tl.where(size > 1e-12, tl.sum(products, 1), 0.0)
-        for step in range(0, limit, COLUMNS):
-            column = step + tl.arange(0, COLUMNS)
-            keep = column < limit
-            g = load_rows(grad, rows, here, column, limit, ldg, LOCAL)
-            u = load_rows(h, rows, here, column, limit, ldh, LOCAL)
             u = u / size[:, None]
-            g = _through_batch(
-                g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
-            )  # fmt: skip
+        g = _through_batch(
+            g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
+        )  # fmt: skip
+        if L2:
+            # too short to divide by: its length counts as a constant; u is zero where there is nothing
+            along = tl.where(size > 1e-12, tl.sum(g * u, 1), 0.0)
             g = (g - u * along[:, None]) / size[:, None]
-            store_rows(grad_h, g, rows, here, column, limit, ldo, LOCAL)
+        store_rows(grad_h, g, rows, here, column, limit, ldo, LOCAL)
 
 
 class NormSteps(torch.autograd.Function):
@@ -285,8 +320,8 @@ class NormSteps(torch.autograd.Function):
         each = (len(rows.tiles),)
         if l2 or training:
             _forward_sums[each](
-                h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, COLUMNS=columns, **local,
-                num_warps=2,
+                h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, LOCAL=clusters is not None,
+                **whole_rows(rows.tile, d, few=2),
             )  # fmt: skip
         narrow = min(columns, NARROW)
         _statistics[(models, triton.cdiv(d, narrow))](
@@ -338,7 +373,8 @@ class NormSteps(torch.autograd.Function):
         grad_h = (h.new_zeros if clean else h.new_empty)(h.shape)
         _backward_apply[each](
             grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *where, scale.stride(0), full, of_model,
-            grad.stride(0), h.stride(0), grad_h.stride(0), d, **kinds,
+            grad.stride(0), h.stride(0), grad_h.stride(0), d, L2=l2, RELU=relu, LOCAL=clusters is not None,
+            **whole_rows(rows.tile, d),
         )  # fmt: skip
         return grad_h, of_scale, of_shift, *(None for _ in range(10))
 

@@ -7,6 +7,7 @@ slow twin is `equations`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,7 +31,10 @@ from diffpool.cuda.blocks import (
     reach,
     store_rows,
     tile_place,
+    tile_range,
+    whole_rows,
 )
+from diffpool.cuda.mean import Sums, add_to_sum
 from diffpool.layout import Layout
 
 # Columns of a block. Sums over the columns are gathered in a block and added up behind the loop: adding them up inside
@@ -40,59 +44,67 @@ WIDE = 64
 
 @triton.jit
 def _softmax(
-    logits, s, entropy, tiles, starts, sizes, counts, ldl, lds, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    logits, s, entropy, tiles, starts, sizes, counts, ldl, lds,
+    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
 ):  # fmt: skip
     """S and the entropy of each of its rows."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    if live:
+    graph, first, end = tile_range(tiles, starts, sizes, ROWS)
+    if first < end:
         k = tl.load(counts + graph)
-        most = tl.full((ROWS, COLUMNS), -float("inf"), dtype=tl.float32)
-        for step in range(0, k, COLUMNS):
-            column = step + tl.arange(0, COLUMNS)
-            x = load_rows(logits, rows, here, column, k, ldl, True)
-            most = tl.maximum(most, tl.where((column < k)[None, :], x, -float("inf")))
-        highest = tl.max(most, 1)
-        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        for step in range(0, k, COLUMNS):
-            column = step + tl.arange(0, COLUMNS)
-            x = load_rows(logits, rows, here, column, k, ldl, True)
-            total += tl.where((column < k)[None, :], tl.exp(x - highest[:, None]), 0.0)
-        sums = tl.sum(total, 1)
-        log_sums = tl.log(sums)
-        spread = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        for step in range(0, k, COLUMNS):
-            column = step + tl.arange(0, COLUMNS)
-            x = load_rows(logits, rows, here, column, k, ldl, True) - highest[:, None]
-            p = tl.exp(x) / sums[:, None]
-            store_rows(s, p, rows, here, column, k, lds, True)
-            counted = (column < k)[None, :] & (p > 0)
-            spread -= tl.where(counted, p * (x - log_sums[:, None]), 0.0)
+        if k <= SHORT:
+            _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, SHORT_SOME, SHORT)
+        elif COLUMNS > SHORT:
+            _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, SOME, COLUMNS)
+
+
+@triton.jit
+def _softmax_rows(
+    logits, s, entropy, first, end, k, ldl, lds, SOME: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    column = tl.arange(0, COLUMNS)
+    inside = (column < k)[None, :]
+    for start in range(first, end, SOME):
+        rows = start + tl.arange(0, SOME)
+        here = rows < end
+        x = load_rows(logits, rows, here, column, k, ldl, True)
+        x = x - tl.max(tl.where(inside, x, -float("inf")), 1)[:, None]
+        p = tl.where(inside, tl.exp(x), 0.0)
+        total = tl.sum(p, 1)
+        p = p / total[:, None]
+        store_rows(s, p, rows, here, column, k, lds, True)
+        spread = tl.where(p > 0, p * (tl.log(total)[:, None] - x), 0.0)
         tl.store(entropy + rows, tl.sum(spread, 1), mask=here)
 
 
 @triton.jit
 def _softmax_backward(
-    s, grad, out, of_entropy, tiles, starts, sizes, counts, lds, ldo, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    s, grad, out, of_entropy, tiles, starts, sizes, counts, lds, ldo,
+    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the logits from that of S and that of each graph's mean entropy."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    if live:
+    graph, first, end = tile_range(tiles, starts, sizes, ROWS)
+    if first < end:
         k = tl.load(counts + graph)
         share = tl.load(of_entropy + graph) / tl.load(sizes + graph).to(tl.float32)
-        along = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        for step in range(0, k, COLUMNS):
-            column = step + tl.arange(0, COLUMNS)
-            p = load_rows(s, rows, here, column, k, lds, True)
-            g = load_rows(grad, rows, here, column, k, lds, True)
-            g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
-            along += p * g
-        total = tl.sum(along, 1)
-        for step in range(0, k, COLUMNS):
-            column = step + tl.arange(0, COLUMNS)
-            p = load_rows(s, rows, here, column, k, lds, True)
-            g = load_rows(grad, rows, here, column, k, lds, True)
-            g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
-            store_rows(out, p * (g - total[:, None]), rows, here, column, k, ldo, True)
+        if k <= SHORT:
+            _softmax_backward_rows(s, grad, out, share, first, end, k, lds, ldo, SHORT_SOME, SHORT)
+        elif COLUMNS > SHORT:
+            _softmax_backward_rows(s, grad, out, share, first, end, k, lds, ldo, SOME, COLUMNS)
+
+
+@triton.jit
+def _softmax_backward_rows(
+    s, grad, out, share, first, end, k, lds, ldo, SOME: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    column = tl.arange(0, COLUMNS)
+    for start in range(first, end, SOME):
+        rows = start + tl.arange(0, SOME)
+        here = rows < end
+        p = load_rows(s, rows, here, column, k, lds, True)
+        g = load_rows(grad, rows, here, column, k, lds, True)
+        g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
+        along = tl.sum(p * g, 1)
+        store_rows(out, p * (g - along[:, None]), rows, here, column, k, ldo, True)
 
 
 @triton.jit
@@ -239,8 +251,8 @@ def _assignment_gradient(
 class Pool(torch.autograd.Function):
     """S, X', A', its degrees and their inverses, link and entropy losses from logits [N, W], Z [N, D] and A.
 
-    `adj` is that of dense graphs, which has a gradient; None for edge lists, which may be `symmetric`. Logits are read,
-    and their gradient is written, only where a graph has clusters.
+    `adj` is that of dense graphs, with the `sums` of a `Shared`; None for edge lists, which may be `symmetric`. Logits
+    are read, and their gradient is written, only where a graph has clusters.
     """
 
     @staticmethod
@@ -252,6 +264,7 @@ class Pool(torch.autograd.Function):
         graphs: Any,
         clusters: Layout,
         symmetric: bool,
+        sums: Sums,
     ) -> tuple[Tensor, ...]:
         rows, width = graphs.layout, local_width(clusters)
         logits, z = by_rows(logits), by_rows(z)
@@ -266,9 +279,7 @@ class Pool(torch.autograd.Function):
             *fine,
             logits.stride(0),
             s.stride(0),
-            ROWS=rows.tile,
-            COLUMNS=WIDE,
-            num_warps=8,
+            **whole_rows(rows.tile, width),
         )
         p = None if adj is None else product("nn", adj, s, s.shape, rows, rows, False)
         p = graphs.propagate_local(s, clusters) if p is None else p
@@ -289,7 +300,7 @@ class Pool(torch.autograd.Function):
                 clusters.device_starts, clusters.device_sizes, OF_GRAPH=adj is None, BLOCK=128,
             )  # fmt: skip
         ctx.graphs, ctx.clusters = graphs, clusters
-        ctx.columns, ctx.symmetric = logits.shape[1], symmetric
+        ctx.columns, ctx.symmetric, ctx.sums = logits.shape[1], symmetric, sums
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(z, adj, s, p, gram, inverse, inverse_link)
         narrow = slice(None, clusters.largest)
@@ -328,19 +339,19 @@ class Pool(torch.autograd.Function):
                 graphs.add_back_local(of_p, clusters, grad_s)
             else:
                 product("tn", adj, of_p, s.shape, rows, rows, False, out=grad_s)
-                grad_adj = product(
-                    "nt", of_p, s, adj.shape, rows, rows, False, clean=rows.clean, scale=of_link, extra=adj
-                )  # fmt: skip
+                times_s = partial(product, "nt", of_p, s, adj.shape, rows, rows, False)
+                options = {"clean": rows.clean, "scale": of_link, "extra": adj}
+                grad_adj = add_to_sum(ctx.sums, partial(times_s, **options))
         if of_s is not None:
             grad_s[:, : clusters.largest] += of_s
         grad_logits = s.new_empty(len(s), ctx.columns)
         _softmax_backward[(len(rows.tiles),)](
             s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
             rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
-            grad_logits.stride(0), ROWS=rows.tile, COLUMNS=WIDE, num_warps=8,
+            grad_logits.stride(0), **whole_rows(rows.tile, width),
         )  # fmt: skip
         grad_z = product("nn", s, of_x, z.shape, rows, clusters, False)
-        return grad_logits, grad_z, grad_adj, None, None, None
+        return grad_logits, grad_z, grad_adj, None, None, None, None
 
 
 def _contract(

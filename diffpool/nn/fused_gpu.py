@@ -75,9 +75,9 @@ def pool(
     """S, X', A' and the link and entropy losses: `equations.assignment` to `equations.entropy_loss`."""
     from diffpool.cuda.pool import Pool
 
-    adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
+    adj, sums = graphs.shared_adj() if isinstance(graphs, DenseGraphs) else (None, {})
     symmetric = isinstance(graphs, SparseGraphs) and graphs.adj is graphs.adj_t
     s, x, pooled, degree, inverse, link, entropy = Pool.apply(
-        logits, z, adj, graphs, clusters, symmetric
+        logits, z, adj, graphs, clusters, symmetric, sums
     )
     return s, x, DenseGraphs(clusters, pooled, degree, inverse), link, entropy
