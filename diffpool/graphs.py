@@ -53,9 +53,9 @@ class _Graphs:
         """D⁻¹A H, the weighted mean over the neighbours; zero without any: [N, D] → [N, D]."""
         return self.propagate(h) * self.inverse_degree[:, None]
 
-    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        """H and D⁻¹A H, for a layer that takes both and has H to itself: its gradient may be written to."""
-        return h, self.propagate_mean(h)
+    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """H and D⁻¹A H, for a layer that takes both and may write to the gradient of this H, and H for all others."""
+        return h, self.propagate_mean(h), h
 
     def readout(self, h: Tensor, how: How) -> Tensor:
         """Sum, mean or max over each graph's nodes: [N, D] → [B, D]; zero for an empty graph."""

@@ -85,7 +85,7 @@ class _BlockProduct(torch.autograd.Function):
         ctx.form, ctx.where = form, (rows, columns, square)
         ctx.save_for_backward(a, b)
         shape = _product_shape(form, b, rows.total, columns.total, columns.largest)
-        return blocks.product(form, a, b, shape, rows, columns, square)
+        return blocks.product(form, a, b, shape, rows, columns, columns if square else None)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -120,6 +120,6 @@ def test_the_same_with_directed_edges() -> None:
 
 
 @needs_triton
-def test_long_rows_are_read_as_long_ones() -> None:
+def test_rows_of_several_sizes() -> None:
     code = CODE.replace("NAMES", "['side by side']").replace("ONE_WAY", "True")
-    says_equal("import diffpool.cuda.blocks as blocks; blocks.SHORT = 8\n" + code)
+    says_equal("import diffpool.cuda.blocks as blocks; blocks.FIRST = 8\n" + code)

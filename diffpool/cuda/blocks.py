@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from diffpool.layout import Layout
+from diffpool.layout import Layout, aligned
 
 DEPTH = 32  # of a step of a product
 
@@ -43,6 +43,16 @@ def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
 def reach(k, ld):
     """How many columns of a local matrix are read and written: k, and zeros up to the next multiple of four."""
     return tl.minimum((k + 3) // 4 * 4, ld)
+
+
+@triton.jit
+def local_columns(graph, counts, ldb, width, LOCAL: tl.constexpr):
+    """How many of `width` columns of a product are wanted, read of its second factor, and written: zeros at the end."""
+    limit, readable, last = width, width, width
+    if LOCAL:
+        k = tl.load(counts + graph)
+        limit, readable, last = tl.minimum(k, width), reach(k, ldb), reach(k, width)
+    return limit, readable, last
 
 
 @triton.jit
@@ -127,17 +137,16 @@ def add_transposed(
 
 @triton.jit
 def _nn(
-    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, extra, lde, lda, ldb, ldo, width, depth,
-    SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    a, b, out, tiles, row_start, row_size, column_start, column_size, counts, scale, extra,
+    lde, lda, ldb, ldo, width, depth,
+    LOCAL: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A_g B_g: rows of a graph × columns of b, over its clusters."""
     graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
     k = tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    limit, readable = width, width
-    if SQUARE:
-        limit, readable = tl.minimum(k, width), reach(k, ldb)
+    limit, readable, last = local_columns(graph, counts, ldb, width, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
         wanted = columns < limit
         block = b + tl.load(column_start + graph) * ldb
@@ -147,26 +156,26 @@ def _nn(
         )  # fmt: skip
         if SCALED:
             total = total * tl.load(scale + rows, mask=here, other=0.0)[:, None]
+        total = tl.where(wanted[None, :], total, 0.0)
         to = out + rows[:, None] * ldo + columns[None, :]
-        inside = here[:, None] & wanted[None, :]
         if ADD:
-            total += tl.load(to, mask=inside, other=0.0)
+            total += tl.load(to, mask=here[:, None] & wanted[None, :], other=0.0)
+        inside = here[:, None] & (columns < last)[None, :]
         tl.store(to, total, mask=inside)
 
 
 @triton.jit
 def _tn(
-    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, extra, lde, lda, ldb, ldo, width, depth,
-    SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    a, b, out, tiles, row_start, row_size, column_start, column_size, counts, scale, extra,
+    lde, lda, ldb, ldo, width, depth,
+    LOCAL: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A_gᵀ B_g: clusters of a graph × columns of b, over its rows. A symmetric result is computed by half."""
     graph, clusters, here, live = tile_place(tiles, column_start, column_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    limit, readable = width, width
-    if SQUARE:
-        limit, readable = tl.minimum(k, width), reach(k, ldb)
+    limit, readable, last = local_columns(graph, counts, ldb, width, LOCAL)
     first = tl.multiple_of(tl.load(tiles + 2 * tl.program_id(0) + 1) - start, 32)
     place = first + tl.arange(0, ROWS)
     needed = live & (tl.program_id(1) * COLUMNS < limit)
@@ -189,21 +198,23 @@ def _tn(
                 other=0.0,
             )
             total = tl.dot(left, right, total, input_precision=PRECISION)
+        total = tl.where(wanted[None, :], total, 0.0)
         to = out + clusters[:, None] * ldo + columns[None, :]
-        inside = here[:, None] & wanted[None, :]
         if ADD:
-            total += tl.load(to, mask=inside, other=0.0)
+            total += tl.load(to, mask=here[:, None] & wanted[None, :], other=0.0)
+        inside = here[:, None] & (columns < last)[None, :]
         if SYMMETRIC:
             inside = inside & (columns[None, :] >= place[:, None])
             mirrored = out + (start + columns)[None, :] * ldo + place[:, None]
-            tl.store(mirrored, total, mask=inside)
+            tl.store(mirrored, total, mask=inside & wanted[None, :])
         tl.store(to, total, mask=inside)
 
 
 @triton.jit
 def _nt(
-    a, b, out, tiles, row_start, row_size, column_start, column_size, scale, extra, lde, lda, ldb, ldo, width, depth,
-    SQUARE: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    a, b, out, tiles, row_start, row_size, column_start, column_size, counts, scale, extra,
+    lde, lda, ldb, ldo, width, depth,
+    LOCAL: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A_g B_gᵀ: rows of a graph × its clusters, over the columns of both. SCALED: plus a multiple of another matrix."""
@@ -214,8 +225,9 @@ def _nt(
     if live & (tl.program_id(1) * COLUMNS < limit):
         wanted = clusters < limit
         end, readable = depth, depth
-        if SQUARE:
-            end, readable = tl.minimum(k, depth), reach(k, tl.minimum(lda, ldb))
+        if LOCAL:
+            many = tl.load(counts + graph)
+            end, readable = tl.minimum(many, depth), reach(many, tl.minimum(lda, ldb))
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
             total, a, b + start * ldb, rows, here, clusters, wanted, end, readable, lda, ldb, PRECISION, DEPTH
@@ -227,7 +239,7 @@ def _nt(
         to = out + rows[:, None] * ldo + clusters[None, :]
         if ADD:
             total += tl.load(to, mask=inside, other=0.0)
-        tl.store(to, total, mask=inside)
+        tl.store(to, total, mask=here[:, None] & (clusters < reach(k, width))[None, :])
 
 
 def product(
@@ -237,7 +249,7 @@ def product(
     shape: Sequence[int],
     rows: Layout,
     columns: Layout,
-    square: bool,
+    local: Layout | None = None,
     out: Tensor | None = None,
     clean: bool = True,
     scale: Tensor | None = None,
@@ -246,27 +258,30 @@ def product(
 ) -> Tensor:
     """One of the products of `segment` in float32.
 
+    The columns of b are `local`: a graph has as many of them as rows in that layout; `columns` if the result is square.
     With `out` the product is added to it. `clean`: rows of no graph and columns that a graph does not have are zero;
     else they are left as they were in memory, for a reader that does not look at them. `scale` [N] multiplies the rows
     of an nn. To an nt it adds `extra`, a matrix like the result, each graph's multiplied by `scale` [B]. `symmetric`
     says that the result of a square tn is.
     """
     add = out is not None
+    over = columns if form == "tn" else rows
     if out is None:
-        out = a.new_zeros(*shape) if clean else a.new_empty(*shape)
+        out = room_for(a, shape, over, form == "nt" or local is not None, clean)
     if out.numel() == 0:
         return out
     a, b = by_rows(a), by_rows(b)
     other = a if extra is None else by_rows(extra)
     strides = (a.stride(0), b.stride(0), out.stride(0), shape[1], a.shape[1])
     wide = column_block(shape[1])
-    where, over = block_places(form, rows, columns), columns if form == "tn" else rows
+    where = block_places(form, rows, columns)
+    counts = (columns if local is None else local).device_sizes
     grid = (len(over.tiles), triton.cdiv(shape[1], wide))
     kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
     with nullcontext() if form == "nt" else any_order():
         kernel[grid](
-            a, b, out, *where, a if scale is None else scale, other, other.stride(0), *strides, SQUARE=square, ADD=add,
-            SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(),
+            a, b, out, *where, counts, a if scale is None else scale, other, other.stride(0), *strides,
+            LOCAL=local is not None, ADD=add, SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(),
             ROWS=over.tile, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip
     return out
@@ -287,7 +302,36 @@ def places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
 
 def local_width(clusters: Layout) -> int:
     """Columns of a matrix with local columns, so that its rows start where four numbers are read at once."""
-    return -(-clusters.largest // 16) * 16
+    return aligned(clusters.largest)
+
+
+@triton.jit(do_not_specialize=["n"])
+def _zero_rest(out, real, n, ld, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Zero where a row is of no graph."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    rest = (rows < n) & (tl.load(real + rows, mask=rows < n, other=1) == 0)
+    if tl.max(rest.to(tl.int32), 0) > 0:
+        for step in range(0, width, COLUMNS):
+            columns = step + tl.arange(0, COLUMNS)
+            zero = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+            to = out + rows[:, None] * ld + columns[None, :]
+            tl.store(to, zero, mask=rest[:, None] & (columns < width)[None, :])
+
+
+def room_for(like: Tensor, shape: Sequence[int], rows: Layout, local: bool, clean: bool) -> Tensor:
+    """A matrix for what is computed of the rows of graphs, or of the columns that each has, if they are `local`.
+
+    What is not computed is zero if `clean`.
+    """
+    if clean and local:
+        return like.new_zeros(*shape)
+    out = like.new_empty(*shape)
+    if clean and rows.real is not None and out.numel() > 0:
+        n, width = shape
+        _zero_rest[(triton.cdiv(n, 64),)](
+            out, rows.real.view(torch.uint8), n, out.stride(0), width, ROWS=64, COLUMNS=64
+        )
+    return out
 
 
 def by_rows(t: Tensor) -> Tensor:
@@ -295,21 +339,29 @@ def by_rows(t: Tensor) -> Tensor:
     return t if t.stride(1) == 1 else t.contiguous()
 
 
-SHORT = 128  # columns of a short row
+FIRST = 64  # columns
 
 
-def whole_rows(tile: int, width: int, few: int = 4) -> dict[str, int]:
+def whole_rows(tile: int, width: int, local: bool, few: int = 4) -> dict[str, int]:
     """How a kernel reads whole rows, once: as many at a time as fit into registers; `few` warps for short ones.
 
-    In a batch with large graphs most are small: graphs whose rows are short have them read as short ones.
+    Local columns come in sizes, each twice as many as the one before (`row_size`): in a batch with large graphs most
+    are small.
     """
     columns = triton.next_power_of_2(width)
-    short = min(columns, SHORT)
-    some, short_some = (min(tile, max(4096 // c, 1)) for c in (columns, short))
+    first = min(FIRST, columns) if local else columns
     warps = min(max(8, columns // 512), 32) if columns > 64 else few
-    return {
-        "ROWS": tile, "SOME": some, "COLUMNS": columns, "SHORT_SOME": short_some, "SHORT": short, "num_warps": warps
-    }  # fmt: skip
+    sizes = (columns // first).bit_length()
+    return {"ROWS": tile, "FIRST": first, "SIZES": sizes, "num_warps": warps}
+
+
+@triton.jit
+def row_size(limit, FIRST: tl.constexpr, SIZES: tl.constexpr):
+    """The number of the size that holds rows with `limit` columns: of FIRST, twice as many, and so on."""
+    number = 0 * limit
+    for size in tl.static_range(SIZES - 1):
+        number += (limit > (FIRST << size)).to(number.dtype)
+    return number
 
 
 def column_block(width: int) -> int:

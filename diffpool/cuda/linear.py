@@ -28,6 +28,7 @@ from diffpool.cuda.blocks import (
     places,
     precision,
     reach,
+    room_for,
     tile_place,
 )
 from diffpool.layout import Layout, row_limits
@@ -198,7 +199,7 @@ class LocalLinear(torch.autograd.Function):
         if weight.shape[2] % 4:  # rows of weights that start where four numbers are read at once
             weight = F.pad(weight, (0, -weight.shape[2] % 16))
         ctx.save_for_backward(x, y, weight)
-        out = (x.new_zeros if clean else x.new_empty)((len(x), width))
+        out = room_for(x, (len(x), width), rows, clusters is not None, clean)
         wide = column_block(outputs)
         more, many = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
         with any_order():
@@ -234,7 +235,7 @@ class LocalLinear(torch.autograd.Function):
             }
             of_own = None
             if ctx.needs_input_grad[number]:
-                of_own = (torch.zeros_like if clean else torch.empty_like)(own)
+                of_own = room_for(own, own.shape, rows, number == 1 and local, clean)
                 wide = column_block(many)
                 _backward_input[(len(rows.tiles), triton.cdiv(many, wide))](
                     grad, weight[:, start:], of_own, *where, of_model,

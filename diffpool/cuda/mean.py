@@ -85,7 +85,7 @@ class DenseMean(torch.autograd.Function):
     def forward(
         ctx: Any, adj: Tensor, h: Tensor, inverse: Tensor, layout: Layout, sums: Sums
     ) -> Tensor:
-        out = product("nn", adj, h, h.shape, layout, layout, False, scale=inverse)
+        out = product("nn", adj, h, h.shape, layout, layout, scale=inverse)
         ctx.layout, ctx.sums = layout, sums
         ctx.save_for_backward(adj, h, inverse, out)
         return out
@@ -101,8 +101,6 @@ class DenseMean(torch.autograd.Function):
             grad, out, inverse, scaled, of_inverse, layout.tiles, layout.device_starts, layout.device_sizes,
             grad.stride(0), out.shape[1], ROWS=layout.tile, COLUMNS=columns,
         )  # fmt: skip
-        of_h = product("tn", adj, scaled, h.shape, layout, layout, False)
-        of_adj = partial(
-            product, "nt", scaled, h, adj.shape, layout, layout, False, clean=layout.clean
-        )
+        of_h = product("tn", adj, scaled, h.shape, layout, layout)
+        of_adj = partial(product, "nt", scaled, h, adj.shape, layout, layout, clean=layout.clean)
         return add_to_sum(ctx.sums, of_adj), of_h, of_inverse, None, None

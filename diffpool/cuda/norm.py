@@ -20,44 +20,75 @@ from diffpool.cuda.blocks import (
     limit_of,
     load_rows,
     places,
+    room_for,
+    row_size,
     store_rows,
     tile_place,
     tile_range,
     whole_rows,
 )
-from diffpool.layout import Layout
+from diffpool.layout import Layout, aligned
 
 WIDE = 64  # columns of a block
 GATHERED, NARROW = 128, 16  # tiles whose sums are read at once, and columns of them
+
+
+@triton.jit(do_not_specialize=["n", "of_model"])
+def _standardise(
+    x, out, mean, inverse, n, of_model, ldx, ldo, d, wide, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (rows < n)[:, None] & (column < d)[None, :]
+    model = (rows // of_model)[:, None]
+    value = tl.load(x + rows[:, None] * ldx + column[None, :], mask=inside, other=0.0)
+    value -= tl.load(mean + model * d + column[None, :], mask=inside, other=0.0)
+    value *= tl.load(inverse + model * d + column[None, :], mask=inside, other=0.0)
+    to = out + rows[:, None] * ldo + column[None, :]
+    tl.store(to, value, mask=(rows < n)[:, None] & (column < wide)[None, :])
+
+
+def standardise(x: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
+    """(X − mean) · inverse of M models: [N, D], [M, D] twice → [N, D], in rows that are `aligned`."""
+    x = by_rows(x)
+    n, d = x.shape
+    wide = aligned(d)
+    out = x.new_empty(n, wide)
+    columns = min(triton.next_power_of_2(d), WIDE)
+    _standardise[(triton.cdiv(n, 32), triton.cdiv(wide, columns))](
+        x, out, mean, inverse, n, n // len(mean), x.stride(0), wide, d, wide, ROWS=32, COLUMNS=columns
+    )  # fmt: skip
+    return out[:, :d]
 
 
 @triton.jit
 def _forward_sums(
     h, length, partial, tiles, starts, sizes, counts, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
-    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
+    ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
     """Lengths of the rows, and over the rows of the tile the sums and sums of squares."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         limit = limit_of(graph, counts, d, LOCAL)
         to = partial + tl.program_id(0) * 2 * d
-        if limit <= SHORT:
-            _sums_of_rows(
-                h, length, to, first, end, limit, ldh, d, L2, RELU, LOCAL, SUMS, SHORT_SOME, SHORT
-            )
-        elif COLUMNS > SHORT:
-            _sums_of_rows(
-                h, length, to, first, end, limit, ldh, d, L2, RELU, LOCAL, SUMS, SOME, COLUMNS
-            )
+        number = row_size(limit, FIRST, SIZES)
+        for size in tl.static_range(SIZES):
+            if number == size:
+                _sums_of_rows(
+                    h, length, to, first, end, limit, ldh, d, L2, RELU, LOCAL, SUMS, ROWS, FIRST << size
+                )  # fmt: skip
 
 
 @triton.jit
 def _sums_of_rows(
     h, length, to, first, end, limit, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
-    SOME: tl.constexpr, COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    SOME: tl.constexpr = (
+        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
+    )
     column = tl.arange(0, COLUMNS)
     one = tl.zeros((COLUMNS,), dtype=tl.float64)  # the variance is a difference of these sums
     other = tl.zeros((COLUMNS,), dtype=tl.float64)
@@ -239,30 +270,30 @@ def _backward_apply(
     grad, h, length, statistics, of_shift, of_scale, scale, grad_h, tiles, starts, sizes, counts,
     scale_stride, full, of_model, ldg, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr,
-    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
+    ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         model = graph // of_model
         limit = limit_of(graph, counts, d, LOCAL)
-        if limit <= SHORT:
-            _backward_rows(
-                grad, h, length, statistics, of_shift, of_scale, scale, grad_h, first, end, limit, model,
-                scale_stride, full, ldg, ldh, ldo, d, L2, RELU, LOCAL, SHORT_SOME, SHORT,
-            )  # fmt: skip
-        elif COLUMNS > SHORT:
-            _backward_rows(
-                grad, h, length, statistics, of_shift, of_scale, scale, grad_h, first, end, limit, model,
-                scale_stride, full, ldg, ldh, ldo, d, L2, RELU, LOCAL, SOME, COLUMNS,
-            )  # fmt: skip
+        number = row_size(limit, FIRST, SIZES)
+        for size in tl.static_range(SIZES):
+            if number == size:
+                _backward_rows(
+                    grad, h, length, statistics, of_shift, of_scale, scale, grad_h, first, end, limit, model,
+                    scale_stride, full, ldg, ldh, ldo, d, L2, RELU, LOCAL, ROWS, FIRST << size,
+                )  # fmt: skip
 
 
 @triton.jit
 def _backward_rows(
     grad, h, length, statistics, of_shift, of_scale, scale, grad_h, first, end, limit, model,
     scale_stride, full, ldg, ldh, ldo, d,
-    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr,
+    L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    SOME: tl.constexpr = (
+        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
+    )
     column = tl.arange(0, COLUMNS)
     keep = column < limit
     for start in range(first, end, SOME):
@@ -313,7 +344,7 @@ class NormSteps(torch.autograd.Function):
         columns = WIDE if clusters is not None else min(triton.next_power_of_2(d), WIDE)
         blocks = triton.cdiv(d, columns)
         where = places(rows, clusters)
-        out = (h.new_zeros if clean else h.new_empty)(h.shape)
+        out = room_for(h, h.shape, rows, clusters is not None, clean)
         length, statistics = h.new_empty(len(h)), h.new_empty(models, 3, d)
         partial = h.new_empty(len(rows.tiles), 2, d, dtype=torch.float64)
         local = {"LOCAL": clusters is not None, "ROWS": rows.tile}
@@ -321,7 +352,7 @@ class NormSteps(torch.autograd.Function):
         if l2 or training:
             _forward_sums[each](
                 h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, LOCAL=clusters is not None,
-                **whole_rows(rows.tile, d, few=2),
+                **whole_rows(rows.tile, d, clusters is not None, few=2),
             )  # fmt: skip
         narrow = min(columns, NARROW)
         _statistics[(models, triton.cdiv(d, narrow))](
@@ -370,11 +401,11 @@ class NormSteps(torch.autograd.Function):
             partial, of_shift, of_scale, *_with_starts(where, rows), full, d,
             GATHERED=GATHERED, COLUMNS=narrow, **local,
         )  # fmt: skip
-        grad_h = (h.new_zeros if clean else h.new_empty)(h.shape)
+        grad_h = room_for(h, h.shape, rows, clusters is not None, clean)
         _backward_apply[each](
             grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *where, scale.stride(0), full, of_model,
             grad.stride(0), h.stride(0), grad_h.stride(0), d, L2=l2, RELU=relu, LOCAL=clusters is not None,
-            **whole_rows(rows.tile, d),
+            **whole_rows(rows.tile, d, clusters is not None),
         )  # fmt: skip
         return grad_h, of_scale, of_shift, *(None for _ in range(10))
 

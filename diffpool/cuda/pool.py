@@ -29,6 +29,7 @@ from diffpool.cuda.blocks import (
     precision,
     product,
     reach,
+    row_size,
     store_rows,
     tile_place,
     tile_range,
@@ -45,22 +46,25 @@ WIDE = 64
 @triton.jit
 def _softmax(
     logits, s, entropy, tiles, starts, sizes, counts, ldl, lds,
-    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
+    ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
     """S and the entropy of each of its rows."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         k = tl.load(counts + graph)
-        if k <= SHORT:
-            _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, SHORT_SOME, SHORT)
-        elif COLUMNS > SHORT:
-            _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, SOME, COLUMNS)
+        number = row_size(k, FIRST, SIZES)
+        for size in tl.static_range(SIZES):
+            if number == size:
+                _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, ROWS, FIRST << size)
 
 
 @triton.jit
 def _softmax_rows(
-    logits, s, entropy, first, end, k, ldl, lds, SOME: tl.constexpr, COLUMNS: tl.constexpr
+    logits, s, entropy, first, end, k, ldl, lds, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
+    SOME: tl.constexpr = (
+        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
+    )
     column = tl.arange(0, COLUMNS)
     inside = (column < k)[None, :]
     for start in range(first, end, SOME):
@@ -79,23 +83,28 @@ def _softmax_rows(
 @triton.jit
 def _softmax_backward(
     s, grad, out, of_entropy, tiles, starts, sizes, counts, lds, ldo,
-    ROWS: tl.constexpr, SOME: tl.constexpr, COLUMNS: tl.constexpr, SHORT_SOME: tl.constexpr, SHORT: tl.constexpr,
+    ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the logits from that of S and that of each graph's mean entropy."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         k = tl.load(counts + graph)
         share = tl.load(of_entropy + graph) / tl.load(sizes + graph).to(tl.float32)
-        if k <= SHORT:
-            _softmax_backward_rows(s, grad, out, share, first, end, k, lds, ldo, SHORT_SOME, SHORT)
-        elif COLUMNS > SHORT:
-            _softmax_backward_rows(s, grad, out, share, first, end, k, lds, ldo, SOME, COLUMNS)
+        number = row_size(k, FIRST, SIZES)
+        for size in tl.static_range(SIZES):
+            if number == size:
+                _softmax_backward_rows(
+                    s, grad, out, share, first, end, k, lds, ldo, ROWS, FIRST << size
+                )
 
 
 @triton.jit
 def _softmax_backward_rows(
-    s, grad, out, share, first, end, k, lds, ldo, SOME: tl.constexpr, COLUMNS: tl.constexpr
+    s, grad, out, share, first, end, k, lds, ldo, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
+    SOME: tl.constexpr = (
+        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
+    )
     column = tl.arange(0, COLUMNS)
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
@@ -268,8 +277,7 @@ class Pool(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         rows, width = graphs.layout, local_width(clusters)
         logits, z = by_rows(logits), by_rows(z)
-        make = logits.new_zeros if rows.clean or adj is not None else logits.new_empty
-        s = make((len(logits), width))
+        s = (logits.new_zeros if rows.clean else logits.new_empty)((len(logits), width))
         entropies = logits.new_empty(len(logits))
         fine = places(rows, clusters)
         _softmax[(len(rows.tiles),)](
@@ -279,13 +287,21 @@ class Pool(torch.autograd.Function):
             *fine,
             logits.stride(0),
             s.stride(0),
-            **whole_rows(rows.tile, width),
+            **whole_rows(rows.tile, width, local=True),
         )
-        p = None if adj is None else product("nn", adj, s, s.shape, rows, rows, False)
+        p = (
+            None
+            if adj is None
+            else product("nn", adj, s, s.shape, rows, rows, clusters, clean=rows.clean)
+        )
         p = graphs.propagate_local(s, clusters) if p is None else p
-        x = _contract(s, z, rows, clusters, square=False)
-        pooled = _contract(s, p, rows, clusters, square=True, symmetric=symmetric)
-        gram = _contract(s, s, rows, clusters, square=True, symmetric=True)
+        x = product("tn", s, z, (clusters.total, z.shape[1]), rows, clusters)
+        square = (clusters.total, width)
+        clean = clusters.clean
+        pooled = product(
+            "tn", s, p, square, rows, clusters, clusters, None, clean, symmetric=symmetric
+        )
+        gram = product("tn", s, s, square, rows, clusters, clusters, None, clean, symmetric=True)
         degree, inverse, diagonal, of_adj, of_gram = logits.new_zeros(5, clusters.total).unbind()
         coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
         _row_sums[(len(clusters.tiles),)](
@@ -334,12 +350,12 @@ class Pool(torch.autograd.Function):
         )  # fmt: skip
         grad_adj = None
         if not symmetric:
-            of_p = product("nt", s, whole, s.shape, rows, clusters, True)
+            of_p = product("nt", s, whole, s.shape, rows, clusters, clusters, clean=rows.clean)
             if adj is None:
                 graphs.add_back_local(of_p, clusters, grad_s)
             else:
-                product("tn", adj, of_p, s.shape, rows, rows, False, out=grad_s)
-                times_s = partial(product, "nt", of_p, s, adj.shape, rows, rows, False)
+                product("tn", adj, of_p, s.shape, rows, rows, clusters, out=grad_s)
+                times_s = partial(product, "nt", of_p, s, adj.shape, rows, rows, clusters)
                 options = {"clean": rows.clean, "scale": of_link, "extra": adj}
                 grad_adj = add_to_sum(ctx.sums, partial(times_s, **options))
         if of_s is not None:
@@ -348,17 +364,10 @@ class Pool(torch.autograd.Function):
         _softmax_backward[(len(rows.tiles),)](
             s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
             rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
-            grad_logits.stride(0), **whole_rows(rows.tile, width),
+            grad_logits.stride(0), **whole_rows(rows.tile, width, local=True),
         )  # fmt: skip
-        grad_z = product("nn", s, of_x, z.shape, rows, clusters, False)
+        grad_z = product("nn", s, of_x, z.shape, rows, clusters)
         return grad_logits, grad_z, grad_adj, None, None, None, None
-
-
-def _contract(
-    s: Tensor, h: Tensor, rows: Layout, clusters: Layout, square: bool, symmetric: bool = False
-) -> Tensor:
-    shape = (clusters.total, local_width(clusters) if square else h.shape[1])
-    return product("tn", s, h, shape, rows, clusters, square, symmetric=symmetric)
 
 
 def _squares(adj: Tensor, rows: Layout) -> Tensor:

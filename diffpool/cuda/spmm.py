@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from diffpool.cuda.blocks import by_rows, reach
-from diffpool.layout import SHORT
+from diffpool.layout import SHORT, aligned
 
 ANY = 2**62  # edges
 
@@ -41,9 +41,9 @@ def _add_edges(
 
 @triton.jit(do_not_specialize=["graphs", "n"])
 def _short_rows(
-    h, out, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, d, graphs, n,
+    h, out, more, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, ldm, d, graphs, n,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
-    MOST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    MORE: tl.constexpr, MOST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Some rows of the result, those with up to MOST edges: the first edge of each row, then the second, and so on."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -81,15 +81,18 @@ def _short_rows(
         mask = wanted[:, None] & here
         if ADD:
             total += tl.load(to, mask=mask, other=0.0)
+        if MORE:
+            total += tl.load(more + rows[:, None] * ldm + columns[None, :], mask=mask, other=0.0)
         tl.store(to, total, mask=mask)
 
 
 @triton.jit(do_not_specialize=["graphs"])
 def _rows(
-    h, out, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, d, graphs,
+    h, out, more, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, ldm, d, graphs,
     long_rows,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
-    LISTED: tl.constexpr, MOST: tl.constexpr, MANY: tl.constexpr, REST: tl.constexpr, COLUMNS: tl.constexpr,
+    MORE: tl.constexpr, LISTED: tl.constexpr, MOST: tl.constexpr,
+    MANY: tl.constexpr, REST: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """One row of the result: the sum over its edges, MANY at a time as long as there are so many, then REST.
 
@@ -127,7 +130,16 @@ def _rows(
         to = out + row * ldo + columns
         if ADD:
             total += tl.load(to, mask=here, other=0.0)
+        if MORE:
+            total += tl.load(more + row * ldm + columns, mask=here, other=0.0)
         tl.store(to, total, mask=here)
+
+
+def _has_room(h: Tensor) -> bool:
+    """Whether as many columns as `aligned` can be read, whatever is there behind those of h."""
+    (n, d), ld = h.shape, h.stride(0)
+    end = h.storage_offset() + (n - 1) * ld + aligned(d)
+    return aligned(d) <= ld and 4 * end <= h.untyped_storage().nbytes()
 
 
 def spmm(
@@ -141,27 +153,31 @@ def spmm(
     back: bool = False,
     local: tuple[Tensor, Tensor] | None = None,
     out: Tensor | None = None,
+    more: Tensor | None = None,
     most: int = ANY,
     long_rows: Tensor | None = None,
 ) -> Tensor:
     """A H: [N, D] → [N, D] in float32.
 
     `scale` [N] multiplies the rows of the result, or with `back` those of h. `local`: the graph of each row, and how
-    many columns each graph has; others are not written. With `out` the result is added to it. `long_rows`: every row
-    with more than `most` edges, and any number of −1; None if there are no such rows.
+    many columns each graph has; others are not written. With `out` the result is added to it, and so is `more` [N, D].
+    `long_rows`: every row with more than `most` edges, and any number of −1; None if there are no such rows.
     """
     h = by_rows(h)
     add = out is not None
+    n, d = h.shape
     if out is None:
-        out = h.new_empty(h.shape)
+        wide = aligned(d)
+        out = h.new_empty(n, wide)[:, :d]
+        d = wide if n > 0 and _has_room(h) else d
     if h.numel() == 0:
         return out
-    n, d = h.shape
+    other = out if more is None else by_rows(more)
     weights = indices if values is None else values
     graph_of_row, counts = (nodes, nodes) if local is None else local
     inputs = (
-        h, out, nodes, shift, indptr, indices, weights, h if scale is None else scale, graph_of_row, counts,
-        h.stride(0), out.stride(0), d, len(counts),
+        h, out, other, nodes, shift, indptr, indices, weights, h if scale is None else scale, graph_of_row, counts,
+        h.stride(0), out.stride(0), other.stride(0), d, len(counts),
     )  # fmt: skip
     kinds = {
         "WEIGHTED": values is not None,
@@ -169,6 +185,7 @@ def spmm(
         "BACK": back,
         "LOCAL": local is not None,
         "ADD": add,
+        "MORE": more is not None,
     }
     if most <= SHORT:
         wide = min(triton.next_power_of_2(d), 64)

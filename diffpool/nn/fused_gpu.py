@@ -45,11 +45,13 @@ def sage_layers(
     rows, outs = graphs.layout, []
     for i, (conv, after) in enumerate(zip(convs, steps, strict=True)):
         local = clusters if i == len(convs) - 1 else None
-        own, mean = graphs.with_mean(x)
+        own, mean, x = graphs.with_mean(x)
+        if i > 0:
+            outs.append(x)
         weight, bias = conv.linear.weight, conv.linear.bias
         x = LocalLinear.apply(own, mean, weight, bias, rows, local, False, i == 0)
         x = after.on_gpu(graphs, x, local, clean=local is None)
-        outs.append(x)
+    outs.append(x)
     if clusters is not None and linear is not None:
         before = torch.cat(outs[:-1], -1) if concat and len(outs) > 1 else x[:, :0]
         return LocalLinear.apply(before, x, linear.weight, linear.bias, rows, clusters, True, False)

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from diffpool import native
 from diffpool.graphs import SparseGraphs
-from diffpool.layout import LONG, SHORT, Layout, tile_rows
+from diffpool.layout import LONG, SHORT, Layout, aligned, tile_rows
 from diffpool.nn import Clusters
 from diffpool.segment import Csr
 from diffpool.training.cohort_batches import CohortBatches
@@ -46,20 +46,15 @@ class Capacity:
             most = made.most * graphs
             if made.ratio is not None:  # each graph's share is rounded up
                 most = min(math.floor(made.ratio * levels[-1] + 1e-6) + graphs, most)
-            levels.append(_multiple(most))
-        return cls(tuple(levels), (levels[0], *(_multiple(made.most) for made in clusters)))
-
-
-def _multiple(count: float) -> int:
-    """The next multiple of 16: rows of such a length are read faster."""
-    return math.ceil(count / 16) * 16
+            levels.append(aligned(most))
+        return cls(tuple(levels), (levels[0], *(aligned(made.most) for made in clusters)))
 
 
 def _round_up(count: int) -> int:
     """The next of 32, 48, 64, 80, …, each GROWTH times the one before, as multiples of 16."""
     capacity = 32
     while capacity < count:
-        capacity = _multiple(capacity * GROWTH)
+        capacity = aligned(math.ceil(capacity * GROWTH))
     return capacity
 
 
@@ -189,8 +184,8 @@ class DrawnGraphs(SparseGraphs):
         self.means.append((h, self.product(self.adj, h, scale=self.inverse_degree)))
         return self.means[-1][1]
 
-    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        return _WithMean.apply(h, self) if h.requires_grad else (h, self.propagate_mean(h))
+    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return _WithMean.apply(h, self) if h.requires_grad else (h, self.propagate_mean(h), h)
 
     def propagate_local(self, s: Tensor, clusters: Layout) -> Tensor:
         local = (self.layout.graph_of_row, clusters.device_sizes)
@@ -226,18 +221,25 @@ class _DrawnSpmm(torch.autograd.Function):
 
 
 class _WithMean(torch.autograd.Function):
-    """H and D⁻¹A H: the gradient of the mean is added to that of H in place, which saves a pass over memory."""
+    """H, D⁻¹A H and H again: their gradients are added up in one pass over memory, in place of the first."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs) -> tuple[Tensor, Tensor, Tensor]:
         ctx.graphs = graphs
-        return h.view_as(h), graphs.product(graphs.adj, h, scale=graphs.inverse_degree)
+        ctx.set_materialize_grads(False)
+        mean = graphs.product(graphs.adj, h, scale=graphs.inverse_degree)
+        return h.view_as(h), mean, h.view_as(h)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, of_mean: Tensor) -> tuple[Tensor, None]:
+    def backward(
+        ctx: Any, grad: Tensor | None, of_mean: Tensor | None, of_others: Tensor | None
+    ) -> tuple[Tensor | None, None]:
         graphs = ctx.graphs
-        options = {"scale": graphs.inverse_degree, "back": True}
+        if of_mean is None:
+            both = [g for g in (grad, of_others) if g is not None]
+            return sum(both[1:], both[0]) if both else None, None
+        options = {"scale": graphs.inverse_degree, "back": True, "more": of_others}
         return graphs.product(graphs.adj_t, of_mean, out=grad, **options), None
 
 
@@ -290,7 +292,7 @@ class Drawing:
         return (
             drawn,
             tuple(layouts[1:]),
-            self.batches.x[nodes],
+            self.batches.features(nodes),
             self.batches.y[numbers.view(-1)],
             real,
         )

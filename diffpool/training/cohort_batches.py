@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from diffpool import native
 from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
-from diffpool.layout import Layout
+from diffpool.layout import Layout, aligned
 from diffpool.nn import Clusters
 
 
@@ -47,7 +49,9 @@ class CohortBatches:
         x, y = dataset.x, dataset.y
         self.clusters = tuple(clusters)
         self.graphs = dataset.graphs.with_empty_graph()
-        self.x = torch.cat([x, x.new_zeros(1, x.shape[1])])
+        room = aligned(x.shape[1]) - x.shape[1] if native.suits_triton(x) else 0
+        self.wide = F.pad(x, (0, room, 0, 1))
+        self.x = self.wide[:, : x.shape[1]]
         self.y = torch.cat([y, y.new_zeros(1, *y.shape[1:])])
         self.sizes = dataset.graphs.layout.sizes.numpy()
 
@@ -64,11 +68,15 @@ class CohortBatches:
         return CohortBatch(
             graphs=graphs,
             plan=tuple(layouts[1:]),
-            x=self.x[nodes],
+            x=self.features(nodes),
             y=self.y[numbers.to(device)],
             real=torch.from_numpy(real).to(device),
             counts=real.sum(1),
         )
+
+    def features(self, nodes: Tensor) -> Tensor:
+        """Of these nodes: [N, F]."""
+        return self.wide[nodes][:, : self.x.shape[1]]
 
     def levels(self, chosen: np.ndarray) -> list[np.ndarray]:
         """The sizes of the graphs with these numbers at every level, on the host: [M, B] each."""
