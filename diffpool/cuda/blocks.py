@@ -342,15 +342,15 @@ def by_rows(t: Tensor) -> Tensor:
 FIRST = 64  # columns
 
 
-def whole_rows(tile: int, width: int, local: bool, few: int = 4) -> dict[str, int]:
-    """How a kernel reads whole rows, once: as many at a time as fit into registers; `few` warps for short ones.
+def whole_rows(tile: int, width: int, local: bool) -> dict[str, int]:
+    """How a kernel reads whole rows, once: as many at a time as fit into registers.
 
     Local columns come in sizes, each twice as many as the one before (`row_size`): in a batch with large graphs most
     are small.
     """
     columns = triton.next_power_of_2(width)
     first = min(FIRST, columns) if local else columns
-    warps = min(max(8, columns // 512), 32) if columns > 64 else few
+    warps = min(max(8, columns // 512), 32) if columns > 64 else 4
     sizes = (columns // first).bit_length()
     return {"ROWS": tile, "FIRST": first, "SIZES": sizes, "num_warps": warps}
 

@@ -90,8 +90,8 @@ def _sums_of_rows(
         ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
     )
     column = tl.arange(0, COLUMNS)
-    one = tl.zeros((COLUMNS,), dtype=tl.float64)  # the variance is a difference of these sums
-    other = tl.zeros((COLUMNS,), dtype=tl.float64)
+    one = tl.zeros((SOME, COLUMNS), dtype=tl.float64)  # the variance is a difference of these sums
+    other = tl.zeros((SOME, COLUMNS), dtype=tl.float64)
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
         here = rows < end
@@ -104,11 +104,11 @@ def _sums_of_rows(
             if RELU:
                 x = tl.maximum(x, 0.0)
             exact = x.to(tl.float64)
-            one += tl.sum(exact, 0)
-            other += tl.sum(exact * exact, 0)
+            one += exact
+            other += exact * exact
     if SUMS:
-        tl.store(to + column, one, mask=column < limit)
-        tl.store(to + d + column, other, mask=column < limit)
+        tl.store(to + column, tl.sum(one, 0), mask=column < limit)
+        tl.store(to + d + column, tl.sum(other, 0), mask=column < limit)
 
 
 @triton.jit
@@ -242,27 +242,19 @@ def _backward_gather(
 
 
 @triton.jit
-def _through_batch(
-    g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU: tl.constexpr
+def _of_columns(
+    column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d
 ):  # fmt: skip
-    """The gradient before ReLU and batch normalisation; u is the value before ReLU."""
-    mean = tl.load(statistics + model * 3 * d + column, mask=keep, other=0.0)
-    inverse = tl.load(statistics + model * 3 * d + d + column, mask=keep, other=0.0)
-    count = tl.load(statistics + model * 3 * d + 2 * d + column, mask=keep, other=0.0)
+    """What the gradient needs of each column of a model: mean m, and a, b, c in a (g − b − c (x − m))."""
+    to = statistics + model * 3 * d + column
+    mean = tl.load(to, mask=keep, other=0.0)
+    inverse = tl.load(to + d, mask=keep, other=0.0)
+    count = tl.load(to + 2 * d, mask=keep, other=0.0)
     factor = tl.where(count > 1, 1.0 / tl.maximum(count, 1.0), 0.0)  # running statistics have none
-    a = tl.load(scale + model * scale_stride + column, mask=keep, other=0.0)
     to_shift = tl.load(of_shift + model * full + column, mask=keep, other=0.0)
     to_scale = tl.load(of_scale + model * full + column, mask=keep, other=0.0)
-    x = u
-    if RELU:
-        x = tl.maximum(u, 0.0)
-    normal = (x - mean[None, :]) * inverse[None, :]
-    g = (a * inverse)[None, :] * (
-        g - factor[None, :] * (to_shift[None, :] + normal * to_scale[None, :])
-    )
-    if RELU:
-        g = tl.where(u > 0, g, 0.0)
-    return g
+    a = tl.load(scale + model * scale_stride + column, mask=keep, other=0.0)
+    return mean, a * inverse, factor * to_shift, factor * to_scale * inverse
 
 
 @triton.jit(do_not_specialize=["of_model", "full", "scale_stride"])
@@ -295,7 +287,9 @@ def _backward_rows(
         ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
     )
     column = tl.arange(0, COLUMNS)
-    keep = column < limit
+    mean, a, b, c = _of_columns(
+        column, column < limit, model, statistics, of_shift, of_scale, scale, scale_stride, full, d
+    )  # fmt: skip
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
         here = rows < end
@@ -304,9 +298,12 @@ def _backward_rows(
         if L2:
             size = tl.load(length + rows, mask=here, other=1.0)
             u = u / size[:, None]
-        g = _through_batch(
-            g, u, column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d, RELU
-        )  # fmt: skip
+        x = u
+        if RELU:
+            x = tl.maximum(u, 0.0)
+        g = a[None, :] * (g - b[None, :] - c[None, :] * (x - mean[None, :]))
+        if RELU:
+            g = tl.where(u > 0, g, 0.0)
         if L2:
             # too short to divide by: its length counts as a constant; u is zero where there is nothing
             along = tl.where(size > 1e-12, tl.sum(g * u, 1), 0.0)
@@ -352,7 +349,7 @@ class NormSteps(torch.autograd.Function):
         if l2 or training:
             _forward_sums[each](
                 h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, LOCAL=clusters is not None,
-                **whole_rows(rows.tile, d, clusters is not None, few=2),
+                **whole_rows(rows.tile, d, clusters is not None),
             )  # fmt: skip
         narrow = min(columns, NARROW)
         _statistics[(models, triton.cdiv(d, narrow))](

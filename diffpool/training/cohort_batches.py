@@ -76,7 +76,11 @@ class CohortBatches:
 
     def features(self, nodes: Tensor) -> Tensor:
         """Of these nodes: [N, F]."""
-        return self.wide[nodes][:, : self.x.shape[1]]
+        if native.suits_triton(self.wide):
+            from diffpool.cuda.gather import gather
+
+            return gather(self.wide, nodes)[:, : self.x.shape[1]]
+        return self.x[nodes]
 
     def levels(self, chosen: np.ndarray) -> list[np.ndarray]:
         """The sizes of the graphs with these numbers at every level, on the host: [M, B] each."""
