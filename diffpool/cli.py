@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -67,7 +68,7 @@ SETTINGS = (
 )
 # What `diffpool evaluate` takes with a kernel.
 KERNEL_OPTIONS = {
-    *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs"),
+    *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs", "no_labels"),
     *("data_dir", "smiles", "label", "as_json"),
 }
 
@@ -326,6 +327,13 @@ def evaluate(
         int | None,
         typer.Option(help="For a kernel: fits of an SVM at a time.", show_default="the cores"),
     ] = None,
+    no_labels: Annotated[
+        bool,
+        typer.Option(
+            "--no-labels",
+            help="For a kernel: as if the nodes had no labels. wl and wl-oa go by degrees then.",
+        ),
+    ] = False,
     epochs: Epochs = None,
     patience: Patience = None,
     seed: Seed = 0,
@@ -364,11 +372,12 @@ def evaluate(
         name = "inner-cv" if protocol is None else protocol.value
         where = (data_dir, smiles, label, None)
         options = {"out": out, "repeats": repeats, "seed": seed, "folds": folds, "jobs": jobs}
-        result = _evaluate_kernel(method.value, name, dataset, where, as_json, options)
+        result = _evaluate_kernel(method.value, name, dataset, where, no_labels, as_json, options)
         _report(result, out, as_json)
         return
-    if jobs is not None:
-        raise SettingError(f"expected --jobs with a kernel only, got it with {method.value}")
+    for name, given in (("--jobs", jobs is not None), ("--no-labels", no_labels)):
+        if given:
+            raise SettingError(f"expected {name} with a kernel only, got it with {method.value}")
     changes = _changes(context)
     chosen = settings_for(method.value, dataset, **changes)
     way = choose_protocol("tenfold" if protocol is None else protocol.value, grid, changes)
@@ -409,6 +418,7 @@ def _evaluate_kernel(
     protocol: str,
     dataset: str,
     where: Where,
+    no_labels: bool,
     as_json: bool,
     options: dict[str, Any],
 ) -> Evaluation:
@@ -419,6 +429,8 @@ def _evaluate_kernel(
             "which kernels do not see"
         )
     raw = _read(dataset, *where)
+    if no_labels:
+        raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {way.name}"
     with evaluation_display(errors if as_json else console, title) as watch:
         return evaluate_kernel(chosen, raw, way, watch=watch, **options)

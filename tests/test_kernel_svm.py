@@ -424,6 +424,22 @@ def test_the_command_prints_mean_and_sd_and_then_at_once(name: str, command: Any
     assert "fits" not in again.output
 
 
+def test_without_labels_the_command_goes_by_what_a_kernel_has_instead(
+    command: Any, raw: RawGraphs, monkeypatch: Any
+) -> None:
+    labelled = replace(raw, node_labels=Categories.of(np.arange(raw.num_nodes) % 3))
+    monkeypatch.setattr(diffpool.cli, "_read", lambda *a: labelled)
+    for name, features in (("wl", "degrees"), ("shortest-path", "none")):
+        result = command("--method", name, "--no-labels", "--json")
+        assert result.exit_code == 0, result.output
+        method = replace(KERNEL_METHODS[name], costs=(1.0,))
+        own = evaluate_kernel(method, raw, out="own.jsonl")
+        assert json.loads(result.stdout)["folds"] == own.to_json()["folds"]
+        command("--method", name, "--json")  # another run, with records of its own
+        records = [r for r in read_records("r.jsonl") if r.method == name]
+        assert [r.features for r in records] == [features] * 10 + ["node labels"] * 10
+
+
 def test_the_command_takes_published_folds(command: Any, raw: RawGraphs) -> None:
     own = stratified_folds(raw.classes.codes[:, 0], seed=5)
     folds = [
@@ -459,6 +475,7 @@ def test_the_command_takes_published_folds(command: Any, raw: RawGraphs) -> None
         (("--directed",), "expected no --directed with the kernel wl"),
         (("--protocol", "tenfold"), "expected the protocol inner-cv for a kernel, got 'tenfold'"),
         (("--method", "gin", "--jobs", "2"), "expected --jobs with a kernel only"),
+        (("--method", "gin", "--no-labels"), "expected --no-labels with a kernel only"),
         (
             ("--method", "gin", "--protocol", "inner-cv"),
             "expected a protocol of paper, tenfold, nested, got 'inner-cv', which is for kernels",
