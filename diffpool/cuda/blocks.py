@@ -364,6 +364,12 @@ def row_size(limit, FIRST: tl.constexpr, SIZES: tl.constexpr):
     return number
 
 
+@triton.constexpr_function
+def rows_at_once(rows: int, columns: int) -> int:
+    """How many of a tile's whole rows a program has in registers."""
+    return min(rows, max(2048 // columns, 1))
+
+
 def column_block(width: int) -> int:
     """How many columns of a result a program computes."""
     if width >= 256 and precision() == "tf32":

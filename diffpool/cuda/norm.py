@@ -22,6 +22,7 @@ from diffpool.cuda.blocks import (
     places,
     room_for,
     row_size,
+    rows_at_once,
     store_rows,
     tile_place,
     tile_range,
@@ -86,9 +87,7 @@ def _sums_of_rows(
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    SOME: tl.constexpr = (
-        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
-    )
+    SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     column = tl.arange(0, COLUMNS)
     one = tl.zeros((SOME, COLUMNS), dtype=tl.float64)  # the variance is a difference of these sums
     other = tl.zeros((SOME, COLUMNS), dtype=tl.float64)
@@ -283,9 +282,7 @@ def _backward_rows(
     scale_stride, full, ldg, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    SOME: tl.constexpr = (
-        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
-    )
+    SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     column = tl.arange(0, COLUMNS)
     mean, a, b, c = _of_columns(
         column, column < limit, model, statistics, of_shift, of_scale, scale, scale_stride, full, d

@@ -30,6 +30,7 @@ from diffpool.cuda.blocks import (
     product,
     reach,
     row_size,
+    rows_at_once,
     store_rows,
     tile_place,
     tile_range,
@@ -62,9 +63,7 @@ def _softmax(
 def _softmax_rows(
     logits, s, entropy, first, end, k, ldl, lds, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
-    SOME: tl.constexpr = (
-        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
-    )
+    SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     column = tl.arange(0, COLUMNS)
     inside = (column < k)[None, :]
     for start in range(first, end, SOME):
@@ -102,9 +101,7 @@ def _softmax_backward(
 def _softmax_backward_rows(
     s, grad, out, share, first, end, k, lds, ldo, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
-    SOME: tl.constexpr = (
-        ROWS if ROWS * COLUMNS <= 2048 else (2048 // COLUMNS if COLUMNS < 2048 else 1)
-    )
+    SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     column = tl.arange(0, COLUMNS)
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
