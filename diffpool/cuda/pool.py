@@ -29,6 +29,7 @@ from diffpool.cuda.blocks import (
     precision,
     product,
     reach,
+    room_for,
     row_size,
     rows_at_once,
     store_rows,
@@ -274,7 +275,7 @@ class Pool(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         rows, width = graphs.layout, local_width(clusters)
         logits, z = by_rows(logits), by_rows(z)
-        s = (logits.new_zeros if rows.clean else logits.new_empty)((len(logits), width))
+        s = room_for(logits, (len(logits), width), rows, local=True, clean=rows.clean)
         entropies = logits.new_empty(len(logits))
         fine = places(rows, clusters)
         _softmax[(len(rows.tiles),)](
@@ -286,12 +287,10 @@ class Pool(torch.autograd.Function):
             s.stride(0),
             **whole_rows(rows.tile, width, local=True),
         )
-        p = (
-            None
-            if adj is None
-            else product("nn", adj, s, s.shape, rows, rows, clusters, clean=rows.clean)
-        )
-        p = graphs.propagate_local(s, clusters) if p is None else p
+        if adj is None:
+            p = graphs.propagate_local(s, clusters)
+        else:
+            p = product("nn", adj, s, s.shape, rows, rows, clusters, clean=rows.clean)
         x = product("tn", s, z, (clusters.total, z.shape[1]), rows, clusters)
         square = (clusters.total, width)
         clean = clusters.clean
