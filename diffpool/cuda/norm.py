@@ -1,10 +1,9 @@
 """l2, ReLU and batch normalisation of M models' ragged rows on a GPU, as Triton kernels: three forward, three backward.
 
-Before them, in one kernel, the standardisation of the input features (`nn.norm.Standardise`).
-
 The same steps as modules are some seventy small kernels. A program has a tile of rows of one graph (`Layout.tiles`) and
 the columns that the graph has. Sums over all rows of a model are gathered from those of its tiles, in their order, so
-that a result repeats to the bit. The slow twin is `nn.norm.Steps`.
+that a result repeats to the bit. The slow twin is `nn.norm.Steps`. Beside them the standardisation of the input
+features, whose slow twin is the rest of `nn.norm.Standardise`.
 """
 
 from __future__ import annotations

@@ -351,9 +351,10 @@ class Pool(torch.autograd.Function):
                 graphs.add_back_local(of_p, clusters, grad_s)
             else:
                 product("tn", adj, of_p, s.shape, rows, rows, clusters, out=grad_s)
-                times_s = partial(product, "nt", of_p, s, adj.shape, rows, rows, clusters)
-                options = {"clean": rows.clean, "scale": of_link, "extra": adj}
-                grad_adj = add_to_sum(ctx.sums, partial(times_s, **options))
+                of_this = partial(
+                    product, "nt", of_p, s, adj.shape, rows, rows, clusters, clean=rows.clean, scale=of_link, extra=adj
+                )  # fmt: skip
+                grad_adj = add_to_sum(ctx.sums, of_this)
         if of_s is not None:
             grad_s[:, : clusters.largest] += of_s
         grad_logits = s.new_empty(len(s), ctx.columns)

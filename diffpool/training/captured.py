@@ -233,12 +233,9 @@ class _WithMean(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, grad: Tensor | None, of_mean: Tensor | None, of_others: Tensor | None
-    ) -> tuple[Tensor | None, None]:
+        ctx: Any, grad: Tensor, of_mean: Tensor, of_others: Tensor | None
+    ) -> tuple[Tensor, None]:
         graphs = ctx.graphs
-        if of_mean is None:
-            both = [g for g in (grad, of_others) if g is not None]
-            return sum(both[1:], both[0]) if both else None, None
         options = {"scale": graphs.inverse_degree, "back": True, "more": of_others}
         return graphs.product(graphs.adj_t, of_mean, out=grad, **options), None
 
