@@ -5,8 +5,8 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "diffpool._native",
-            ["diffpool/_native.c"],
+            "diffpool.backends.cpu._kernels",
+            ["diffpool/backends/cpu/kernels.c"],
             extra_compile_args=["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"],
             libraries=["m", "dl"],
             py_limited_api=True,

@@ -19,8 +19,8 @@ from torch_geometric.loader import DataLoader
 from benchmarks.cpu_step import BATCH, HIDDEN, RATIO, architecture
 from benchmarks.pyg_dense import PygDiffPool, to_pyg, train_on
 from benchmarks.tgp_pool import TgpDiffPool
+from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
-from diffpool.nn import build
 from diffpool.training import Cohort, Evaluation, Training
 
 CONFIG = Training(batch_size=BATCH)
@@ -99,13 +99,13 @@ class Peer:
     def __init__(self, setting: Setting, model: nn.Module, batches: Batches):
         self.device, self.batches = setting.device, batches
         self.model = model.to(self.device).train()
-        self.optimiser = torch.optim.Adam(model.parameters(), CONFIG.learning_rate)
+        self.optimizer = torch.optim.Adam(model.parameters(), CONFIG.learning_rate)
 
     def steps(self, chosen: np.ndarray) -> None:
         """Training steps on these graphs: [steps, 1, B]."""
         for batch in self.batches(chosen[:, 0]):
             batch = batch.to(self.device, non_blocking=True)
-            train_on(self.model, self.optimiser, batch, CONFIG.clip)
+            train_on(self.model, self.optimizer, batch, CONFIG.clip)
 
     @torch.no_grad()
     def evaluate(self, chosen: np.ndarray) -> int:

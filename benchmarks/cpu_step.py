@@ -1,7 +1,7 @@
 """How many graphs a second does one model train on the CPU, against PyTorch Geometric's dense DiffPool?
 
 The same architecture (two poolings at 25 %, three SAGE layers in each network, hidden size 64, l2 and batch
-normalisation, layers side by side, both auxiliary losses), the same batches of 20 graphs, no graph dropped. Ours with
+normalization, layers side by side, both auxiliary losses), the same batches of 20 graphs, no graph dropped. Ours with
 ceil(25 %) of each graph's own nodes as its clusters, and with one number for the data set as PyG must. The two take
 turns, batch by batch, so that what else the machine does meets both.
 """
@@ -18,9 +18,11 @@ from torch_geometric.data import Batch
 
 from benchmarks.pyg_dense import PygDiffPool, step, to_pyg
 from benchmarks.record import begin, finish, parser
+from diffpool.architecture import Architecture
+from diffpool.builder import build
 from diffpool.data import GraphDataset, load_dataset
-from diffpool.nn import Architecture, GraphClassifier, build
-from diffpool.training import CohortBatches, Optimiser, Training, train_step
+from diffpool.nn import GraphClassifier
+from diffpool.training import CohortBatches, Optimizer, Training, train_step
 
 HIDDEN, RATIO, BATCH = 64, 0.25, 20
 STEPS = {
@@ -108,20 +110,20 @@ def measure(dataset: GraphDataset, steps: int, seed: int = 0) -> dict[str, Any]:
     peer = PygDiffPool(dataset.num_features, HIDDEN, dataset.num_classes, sizes)
     check(dataset, peer, ours["dataset"])
     graphs = to_pyg(dataset, range(len(dataset)))
-    peer_optimiser = torch.optim.Adam(peer.parameters(), config.learning_rate)
-    optimisers = {name: Optimiser(model, config) for name, model in ours.items()}
+    peer_optimizer = torch.optim.Adam(peer.parameters(), config.learning_rate)
+    optimizers = {name: Optimizer(model, config) for name, model in ours.items()}
     batches = {name: CohortBatches(dataset, model.clusters) for name, model in ours.items()}
     rng = np.random.default_rng(seed)
     times: dict[str, list[float]] = {"pyg": [], "graph": [], "dataset": []}
     for number in range(steps + 2):
         chosen = rng.choice(len(dataset), BATCH, replace=False)
         start = time.perf_counter()
-        step(peer, peer_optimiser, [graphs[g] for g in chosen], config.clip)
+        step(peer, peer_optimizer, [graphs[g] for g in chosen], config.clip)
         spent = {"pyg": time.perf_counter() - start}
         for name, model in ours.items():
             start = time.perf_counter()
             batch = batches[name].batch(chosen[None])
-            train_step(model, optimisers[name], *batch.parts, config.loss_weights)
+            train_step(model, optimizers[name], *batch.parts, config.loss_weights)
             spent[name] = time.perf_counter() - start
         if number >= 2:  # the first ones warm up
             for name, seconds in spent.items():

@@ -1,9 +1,9 @@
 """How good and how fast is Graclus, against METIS and spectral clustering?
 
-Normalised cut and time on planted partitions, and on samples of each data set with ceil(0.1 n) and ceil(0.25 n)
+Normalized cut and time on planted partitions, and on samples of each data set with ceil(0.1 n) and ceil(0.25 n)
 clusters; then the time that whole data sets take with ceil(0.25 n) clusters and a quarter of these above them.
 
-METIS minimises the weight of the edges between parts of equal size, so that its normalised cut is no judgement on it.
+METIS minimizes the weight of the edges between parts of equal size, so that its normalized cut is no judgement on it.
 Spectral clustering is scikit-learn's with k-means. A cluster that a peer leaves empty gets the node that costs least,
 as an empty one would cost nothing. Graphs with more than `--largest` nodes are not sampled: spectral clustering takes
 long there.
@@ -26,9 +26,9 @@ from scipy.sparse import csr_array, diags_array
 from threadpoolctl import threadpool_limits
 
 from benchmarks.record import begin, finish, parser, words_of
+from diffpool.baselines.graclus import graclus, hierarchy, normalized_cut
 from diffpool.data import RawGraphs
 from diffpool.data.find import load_raw
-from diffpool.preparation.graclus import graclus, hierarchy, normalised_cut
 
 DATASETS = ("PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111")
 SHARES = (0.1, 0.25)  # clusters of a node
@@ -129,7 +129,7 @@ def compare(cases: list[Case]) -> dict[str, Any]:
             labels = cluster(case.adjacency, case.clusters)
             seconds[who] += time.perf_counter() - start
             assert len(np.unique(labels)) == case.clusters
-            cuts[who].append(normalised_cut(case.adjacency, labels))
+            cuts[who].append(normalized_cut(case.adjacency, labels))
     ratios = [relative(*case) for case in zip(*cuts.values(), strict=True)]
     return {
         "graphs": len(cases),

@@ -1,7 +1,7 @@
 """How long does a Gram matrix of each graph kernel take, and how much memory, against GraKeL?
 
 Every measurement is a process of its own, without the time of imports, of reading and of converting; the time is the
-median of up to three calls, the memory the peak above what the process had before. All matrices are normalised, h = 5
+median of up to three calls, the memory the peak above what the process had before. All matrices are normalized, h = 5
 for WL and WL-OA; `every_h` has the six matrices from h = 0 to 5 at once, as an evaluation needs them. GraKeL has the
 same labels. Whoever takes more than `--limit` seconds or, of GraKeL, more than `--gib` of memory is ended, and the
 others go on. GraKeL's graphlets have no labels, and its shortest paths are ordered pairs.
@@ -33,9 +33,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks.contest import quotient, trouble
 from benchmarks.record import begin, finish, parser, words_of
 from benchmarks.reddit_shape import reddit_shaped
+from diffpool.baselines.graph_kernels import KERNELS, gram_matrices
 from diffpool.data import RawGraphs
 from diffpool.data.find import load_raw
-from diffpool.kernels import KERNELS, gram_matrices
 
 GENERATED = "generated"
 DATASETS = ("ENZYMES", "PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111", GENERATED)

@@ -18,8 +18,10 @@ import numpy as np
 import torch
 
 from benchmarks.record import begin, finish, parser
+from diffpool.architecture import Architecture
+from diffpool.builder import build
 from diffpool.graphs import SparseGraphs
-from diffpool.nn import Architecture, GraphClassifier, build
+from diffpool.nn import GraphClassifier
 
 SIZES = (1_000, 10_000, 100_000)
 CLUSTERS, FEATURES, CLASSES = 64, 16, 2

@@ -92,10 +92,10 @@ def embedded() -> str | None:
 
 
 def graclus(record: dict[str, Any]) -> str:
-    """Normalised cuts of ours, METIS and spectral clustering, and seconds for whole data sets."""
+    """Normalized cuts of ours, METIS and spectral clustering, and seconds for whole data sets."""
     who = ("ours", "metis", "spectral")
     lines = [
-        "| mean normalised cut (ms a graph) | graphs | ours | METIS | spectral | ours / the better | at worst "
+        "| mean normalized cut (ms a graph) | graphs | ours | METIS | spectral | ours / the better | at worst "
         "| all graphs, two levels, s |",
         "|---|---|---|---|---|---|---|---|",
     ]

@@ -18,10 +18,11 @@ import torch
 from benchmarks.competitors import rehearsals_on
 from benchmarks.contest import Entrant, contest, draw, tidy
 from benchmarks.record import begin, finish, parser, words_of
+from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.data.find import load_raw
 from diffpool.experiments import METHODS, Method, prepared, settings_for
-from diffpool.nn import GraphClassifier, build
+from diffpool.nn import GraphClassifier
 from diffpool.training import Cohort
 
 BATCH, TURNS = 20, 3
@@ -36,7 +37,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 def load(name: str, data_dir: str, edges: bool | None) -> GraphDataset:
     if name == "embedded":
         return embedded(400)
-    return GraphDataset.of(load_raw(name, data_dir), edges=edges)
+    return GraphDataset.from_raw(load_raw(name, data_dir), edges=edges)
 
 
 def built(method: Method, dataset: GraphDataset, models: int) -> GraphClassifier:

@@ -16,7 +16,7 @@ from diffpool.data import GraphDataset
 
 
 class Gnn(nn.Module):
-    """Three SAGE layers with l2 and batch normalisation, side by side, then perhaps a linear layer.
+    """Three SAGE layers with l2 and batch normalization, side by side, then perhaps a linear layer.
 
     `conv` is one of PyG's; what it takes behind the features is passed on.
     """
@@ -94,18 +94,18 @@ def to_pyg(dataset: GraphDataset, chosen: Iterable[int]) -> list[Data]:
     return graphs
 
 
-def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> None:
+def train_on(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, clip: float) -> None:
     """One training step on a batch that is on the model's device."""
     logits, auxiliary = model(batch)
     loss = F.cross_entropy(logits, batch.y) + auxiliary
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), clip)
-    optimiser.step()
+    optimizer.step()
 
 
 def step(
-    model: nn.Module, optimiser: torch.optim.Optimizer, graphs: list[Data], clip: float
+    model: nn.Module, optimizer: torch.optim.Optimizer, graphs: list[Data], clip: float
 ) -> None:
     """One training step on the CPU, collation included, as in PyG's loader."""
-    train_on(model, optimiser, Batch.from_data_list(graphs), clip)
+    train_on(model, optimizer, Batch.from_data_list(graphs), clip)

@@ -50,9 +50,9 @@ def reddit_shaped(graphs: int = GRAPHS, seed: int = 0) -> GraphDataset:
         sizes,
         np.concatenate([source, target]),
         np.concatenate([target, source]),
-        classes=Categories.of(classes),
+        classes=Categories.from_values(classes),
     )
-    return GraphDataset.of(raw)
+    return GraphDataset.from_raw(raw)
 
 
 def _discussions(
@@ -82,7 +82,7 @@ class Census:
     counts: torch.Tensor  # [M, 2]
 
     @classmethod
-    def of(cls, model: GraphClassifier, models: int) -> Census:
+    def from_model(cls, model: GraphClassifier, models: int) -> Census:
         device = next(model.parameters()).device
         census = cls(torch.zeros(models, 2, dtype=torch.int64, device=device))
         model.register_forward_pre_hook(census.count)
@@ -105,7 +105,7 @@ def measure(dataset: GraphDataset, device: str, folds: int = 10, seed: int = 0) 
     cohort = Cohort(
         stacked_models(tasks, dataset), dataset, splits, [task.method.training for task in tasks]
     )
-    census = Census.of(cohort.model, folds)
+    census = Census.from_model(cohort.model, folds)
     rows: list[Any] = []
     mib = peak(lambda: rows.extend(cohort.train_epoch()), device)
     expected = [[len(split.train), int(sizes[split.train].sum())] for split in splits]

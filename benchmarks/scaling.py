@@ -38,9 +38,9 @@ def random_graphs(num_nodes: int, graphs: int = BATCH, seed: int = 0) -> GraphDa
         np.full(graphs, num_nodes),
         np.concatenate([source, target]),
         np.concatenate([target, source]),
-        classes=Categories.of(np.arange(graphs) % 2),
+        classes=Categories.from_values(np.arange(graphs) % 2),
     )
-    return GraphDataset.of(raw)
+    return GraphDataset.from_raw(raw)
 
 
 def size_row(num_nodes: int, device: str, steps: int, seconds: float) -> dict[str, Any]:

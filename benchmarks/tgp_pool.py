@@ -74,7 +74,7 @@ class TgpDiffPool(nn.Module):
                 Gnn(width, hidden, second, linear=False),
             ]
         )
-        # SᵀAS as in the paper, where the library would remove its diagonal and normalise it
+        # SᵀAS as in the paper, where the library would remove its diagonal and normalize it
         plain = {"remove_self_loops": False, "degree_norm": False}
         self.poolers = nn.ModuleList(
             poolers().DiffPool(2 * hidden + k, k, batched=way, **plain)

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from diffpool.architecture import Architecture
+from diffpool.builder import build
 from diffpool.data import GraphDataset, RawGraphs, as_raw, embedded, load_dataset, read_graphs
 from diffpool.errors import DiffPoolError
 from diffpool.graphs import DenseGraphs, SparseGraphs
-from diffpool.nn import Architecture, DiffPool, GraphClassifier, build
+from diffpool.nn import DiffPool, GraphClassifier
 from diffpool.training import TrainedModel, Training, load_model, save_model, train
 from diffpool.version import VERSION
 

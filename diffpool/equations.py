@@ -27,7 +27,7 @@ def pooled_graphs(graphs: Graphs, s: Tensor, clusters: Layout) -> DenseGraphs:
     mask = None if clusters.clean else column_mask(clusters, clusters)
     if mask is not None:  # nobody writes the gradient where a graph has no columns
         adj = adj.masked_fill(~mask, 0)
-    return DenseGraphs.of(clusters, adj, pooled_channels(graphs, s, clusters))
+    return DenseGraphs.from_adj(clusters, adj, pooled_channels(graphs, s, clusters))
 
 
 def pooled_channels(graphs: Graphs, s: Tensor, clusters: Layout) -> tuple[Tensor, ...]:

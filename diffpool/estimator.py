@@ -102,7 +102,7 @@ class _Estimator(BaseEstimator):
             given.setdefault("conv", "edge-sage")
         method = settings_for(self.method, raw.name, seed=self.seed, **given)
         edges = method.architecture.edges
-        dataset = GraphDataset.of(raw, self.features, edges).to(self.device)
+        dataset = GraphDataset.from_raw(raw, self.features, edges).to(self.device)
         outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs

@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diffpool import native
+from diffpool.backends import select as native
 from diffpool.errors import DataError
 from diffpool.layout import Layout
 from diffpool.segment import Csr, max_rows, nn, spmm, spmm_kernel, sum_rows, tn
 
-How = Literal["sum", "mean", "max"]
+Reduction = Literal["sum", "mean", "max"]
 
 
 class _Graphs:
@@ -50,14 +50,14 @@ class _Graphs:
         return tn(s, h, self.layout, clusters, square)
 
     def propagate_mean(self, h: Tensor) -> Tensor:
-        """D⁻¹A H, the weighted mean over the neighbours; zero without any: [N, D] → [N, D]."""
+        """D⁻¹A H, the weighted mean over the neighbors; zero without any: [N, D] → [N, D]."""
         return self.propagate(h) * self.inverse_degree[:, None]
 
     def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """H and D⁻¹A H, for a layer that takes both and may write to the gradient of this H, and H for all others."""
         return h, self.propagate_mean(h), h
 
-    def readout(self, h: Tensor, how: How) -> Tensor:
+    def readout(self, h: Tensor, how: Reduction) -> Tensor:
         """Sum, mean or max over each graph's nodes: [N, D] → [B, D]; zero for an empty graph."""
         if how == "max":
             return max_rows(h, self.layout)
@@ -77,7 +77,7 @@ class Channel(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prepared:
-    """What was computed of graphs before any training; it goes with them into every batch (`diffpool.preparation`).
+    """What was computed of graphs before any training; it goes with them into every batch (`diffpool.baselines`).
 
     Numbers of nodes, edges and clusters are counted within a graph, so that they are the same in every batch.
     """
@@ -103,7 +103,9 @@ class Prepared:
         if self.coarser is not None:
             assert layout is not None
             sizes = torch.where(layout.sizes > 0, self.coarser.layout.sizes[graphs.cpu()], 0)
-            coarser, _ = self.coarser.select(graphs, Layout.of(sizes, device, layout.models))
+            coarser, _ = self.coarser.select(
+                graphs, Layout.from_sizes(sizes, device, layout.models)
+            )
         return replace(
             self,
             nodes=None if self.nodes is None else self.nodes[nodes],
@@ -210,7 +212,7 @@ class SparseGraphs(_Graphs):
             channels.append(Channel(values, values[torch.from_numpy(order)]))
         degrees = torch.from_numpy(degree).to(dtype)
         return cls(
-            layout=Layout.of(sizes),
+            layout=Layout.from_sizes(sizes),
             adj=adj,
             adj_t=adj if adj_t is None else adj_t,
             degree=degrees,
@@ -268,7 +270,7 @@ class SparseGraphs(_Graphs):
         adj = with_row(self.adj)
         return replace(
             self,
-            layout=Layout.of(
+            layout=Layout.from_sizes(
                 grown(self.layout.sizes).index_fill(0, torch.tensor([len(self)]), 1), degree.device
             ),
             adj=adj,
@@ -289,7 +291,7 @@ class SparseGraphs(_Graphs):
         device = self.degree.device
         chosen = torch.as_tensor(graphs, dtype=torch.int64)
         if layout is None:
-            layout = Layout.of(self.layout.sizes[chosen], device)
+            layout = Layout.from_sizes(self.layout.sizes[chosen], device)
         shift = (self.layout.starts[chosen] - layout.starts).to(device)  # [B']: old − new
         if not layout.complete:
             shift = torch.cat([shift, shift.new_zeros(1)])
@@ -350,7 +352,7 @@ class DenseGraphs(_Graphs):
     shared: dict[int, tuple[Tensor, dict[int, Tensor]]] = field(default_factory=dict)  # `cuda.mean`
 
     @classmethod
-    def of(
+    def from_adj(
         cls,
         layout: Layout,
         adj: Tensor,
@@ -368,7 +370,7 @@ class DenseGraphs(_Graphs):
 
     def trace(self) -> Tensor:
         """tr(A) of each graph: [B]."""
-        diagonal = self.adj.gather(1, self.layout.place_of_row[:, None]).squeeze(1)  # [K]
+        diagonal = self.adj.gather(1, self.layout.index_in_graph[:, None]).squeeze(1)  # [K]
         return self.readout(diagonal, "sum")
 
     def propagate(self, h: Tensor) -> Tensor:
@@ -378,7 +380,7 @@ class DenseGraphs(_Graphs):
     def propagate_mean(self, h: Tensor) -> Tensor:
         if not (native.suits_triton(h, self.adj) and h.numel() > 0):
             return super().propagate_mean(h)
-        from diffpool.cuda.mean import DenseMean
+        from diffpool.backends.triton.mean import DenseMean
 
         for features, mean in self.means:
             if features is h:
@@ -391,7 +393,7 @@ class DenseGraphs(_Graphs):
 
     def shared_adj(self) -> tuple[Tensor, dict[int, Tensor]]:
         """A on a GPU for functions that add up their gradients of it in place (`cuda.mean`)."""
-        from diffpool.cuda.mean import Shared
+        from diffpool.backends.triton.mean import Shared
 
         # One of each stream: sums of two streams would not wait for each other.
         cuda = self.adj.is_cuda

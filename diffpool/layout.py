@@ -22,7 +22,7 @@ def aligned(width: int) -> int:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layout:
-    """How N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows from `starts[g]` on.
+    """Reduction N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows from `starts[g]` on.
 
     `sizes` stays on the host, so that shapes and loops are planned without asking the device. With several models side
     by side each has as many rows, and those at the end of a model that has fewer belong to no graph.
@@ -33,7 +33,7 @@ class Layout:
     total: int  # N
     largest: int
     graph_of_row: Tensor  # [N] int64, on the device; B for a row of no graph
-    place_of_row: Tensor  # [N] int64, on the device: 0 for the first row of each graph
+    index_in_graph: Tensor  # [N] int64, on the device: 0 for the first row of each graph
     # [N] int64, on the device: the row when every graph is padded to the largest; B · largest for a row of no graph
     slot_of_row: Tensor
     device_sizes: Tensor  # [B] int64: the sizes, on the device
@@ -44,7 +44,7 @@ class Layout:
     models: int = 1
 
     @classmethod
-    def of(
+    def from_sizes(
         cls,
         sizes: Sequence[int] | np.ndarray | Tensor,
         device: torch.device | str = "cpu",
@@ -59,16 +59,16 @@ class Layout:
         starts = starts.reshape(-1)
         if models == 1:
             graph_of_row = np.repeat(np.arange(len(counts)), counts)
-            place_of_row = np.arange(rows) - starts[graph_of_row]
+            index_in_graph = np.arange(rows) - starts[graph_of_row]
         else:
             graph_of_row = np.full(models * rows, len(counts))
-            place_of_row = np.zeros(models * rows, np.int64)
+            index_in_graph = np.zeros(models * rows, np.int64)
             graph = np.repeat(np.arange(len(counts)), counts)
             place = np.arange(len(graph)) - np.repeat(np.cumsum(counts) - counts, counts)
             owned = starts[graph] + place
-            graph_of_row[owned], place_of_row[owned] = graph, place
-        slot_of_row = graph_of_row * largest + place_of_row
-        places = np.stack([graph_of_row, place_of_row, slot_of_row])  # one transfer, not three
+            graph_of_row[owned], index_in_graph[owned] = graph, place
+        slot_of_row = graph_of_row * largest + index_in_graph
+        places = np.stack([graph_of_row, index_in_graph, slot_of_row])  # one transfer, not three
         on_device = torch.from_numpy(places).to(device)
         complete = int(counts.sum()) == models * rows
         host = torch.from_numpy(counts)
@@ -78,7 +78,7 @@ class Layout:
             total=models * rows,
             largest=largest,
             graph_of_row=on_device[0],
-            place_of_row=on_device[1],
+            index_in_graph=on_device[1],
             slot_of_row=on_device[2],
             device_sizes=host.to(device),
             complete=complete,
@@ -135,7 +135,7 @@ class Layout:
         return replace(
             self,
             graph_of_row=self.graph_of_row.to(device),
-            place_of_row=self.place_of_row.to(device),
+            index_in_graph=self.index_in_graph.to(device),
             slot_of_row=self.slot_of_row.to(device),
             device_sizes=self.device_sizes.to(device),
             real=None if self.real is None else self.real.to(device),

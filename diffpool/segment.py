@@ -20,9 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diffpool import native
+from diffpool.backends import select as native
+from diffpool.backends.select import suits
 from diffpool.layout import Layout
-from diffpool.native import suits
 
 # --- products, graph by graph -------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class _BlockProduct(torch.autograd.Function):
     def forward(
         ctx: Any, form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
     ) -> Tensor:
-        from diffpool.cuda import blocks
+        from diffpool.backends.triton import blocks
 
         ctx.form, ctx.where = form, (rows, columns, square)
         ctx.save_for_backward(a, b)
@@ -342,7 +342,7 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).sum(1)
     if native.suits_triton(h) and h.numel() > 0:
-        from diffpool.cuda.sum import SumRows
+        from diffpool.backends.triton.sum import SumRows
 
         return SumRows.apply(h.flatten(1) if h.dim() > 1 else h[:, None], layout).view(
             len(layout), *h.shape[1:]

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from diffpool.console import epochs_bar
+from diffpool.cli.display import epochs_bar
 from diffpool.data import embedded
 from diffpool.experiments import settings_for, train_once
 from diffpool.viz import draw_clusters

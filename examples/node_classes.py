@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diffpool import GraphDataset, embedded
-from diffpool.nn import PAPER, Architecture, NodeClassifier, build_for_nodes, flat
+from diffpool.architecture import PAPER, Architecture, flat
+from diffpool.builder import build_for_nodes
+from diffpool.nn import NodeClassifier
 
 ORDER = ("batch", "relu")
 POOLED = replace(PAPER, order=ORDER, last_order=ORDER, hidden=32)
@@ -30,7 +32,7 @@ def train(architecture: Architecture, dataset: GraphDataset, epochs: int) -> flo
     torch.manual_seed(0)
     shape = (dataset.num_features, 2, dataset.largest)
     model: NodeClassifier = build_for_nodes(architecture, *shape)
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     y, held_out = has_mark(dataset), len(dataset) // 5
     order = torch.arange(len(dataset) - held_out)
     for _ in range(epochs):
@@ -40,9 +42,9 @@ def train(architecture: Architecture, dataset: GraphDataset, epochs: int) -> flo
             losses = prediction.losses
             extra = 0.02 * losses["link"] + losses["entropy"] if losses else torch.zeros(1)
             loss = F.cross_entropy(prediction.logits, y[nodes]) + extra.mean()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     model.eval()
     graphs, nodes = dataset.graphs.select(torch.arange(len(dataset) - held_out, len(dataset)))
     with torch.no_grad():

@@ -29,7 +29,7 @@ class TopK(nn.Module):
         order = torch.argsort(
             score.detach() - 2 * graph, descending=True
         )  # graph by graph, the best first
-        rank = torch.empty_like(order).scatter_(0, order, graphs.layout.place_of_row)  # [N]
+        rank = torch.empty_like(order).scatter_(0, order, graphs.layout.index_in_graph)  # [N]
         kept = rank < clusters.sizes.to(rank.device)[graph]
         columns = torch.arange(clusters.largest, device=rank.device)
         s = ((rank[:, None] == columns) & kept[:, None]) * score[:, None]  # local [N, W]

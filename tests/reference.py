@@ -59,17 +59,17 @@ def entropy_loss(s: Tensor) -> Tensor:
     return -(s * torch.where(s > 0, s, 1).log()).sum() / len(s)
 
 
-# --- convolutions, normalisations, readouts ----------------------------------------------------------------------
+# --- convolutions, normalizations, readouts ----------------------------------------------------------------------
 
 
 def sage(adj: Tensor, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """X W_self + mean W_neighbours + b; the weighted mean of no neighbours is zero."""
-    w_self, w_neighbours = weight[: x.shape[1]], weight[x.shape[1] :]
+    """X W_self + mean W_neighbors + b; the weighted mean of no neighbors is zero."""
+    w_self, w_neighbors = weight[: x.shape[1]], weight[x.shape[1] :]
     rows = []
     for i in range(len(x)):
         degree = adj[i].sum()
         mean = adj[i] @ x / degree if degree > 0 else torch.zeros_like(x[i])
-        rows.append(x[i] @ w_self + mean @ w_neighbours + bias)
+        rows.append(x[i] @ w_self + mean @ w_neighbors + bias)
     return torch.stack(rows) if rows else x.new_zeros(0, weight.shape[1])
 
 
@@ -171,7 +171,7 @@ class Result:
 
 
 def classify(model: GraphClassifier, adjs: list[Tensor], xs: list[Tensor]) -> Result:
-    """The classifier graph by graph; only batch normalisation (in training mode) looks at more than one."""
+    """The classifier graph by graph; only batch normalization (in training mode) looks at more than one."""
     running: Running = {}
     batch = range(len(adjs))
     losses = {name: torch.zeros(len(adjs), dtype=xs[0].dtype) for name in ("link", "entropy")}

@@ -62,7 +62,9 @@ class Sample:
     @property
     def dense(self) -> DenseGraphs:
         """The batch as dense blocks."""
-        return DenseGraphs.of(Layout.of(self.sizes), local(self.adjs, max(self.sizes)))
+        return DenseGraphs.from_adj(
+            Layout.from_sizes(self.sizes), local(self.adjs, max(self.sizes))
+        )
 
     def of(self, graphs: Sequence[int]) -> Sample:
         return Sample([self.adjs[g] for g in graphs], [self.xs[g] for g in graphs])

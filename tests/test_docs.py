@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import diffpool.cli
+import diffpool.cli.commands
 from benchmarks import tables
 from benchmarks.tables import filled
-from diffpool.cli import app
+from diffpool.cli.commands import app
 from diffpool.data import embedded
 from diffpool.errors import DiffPoolError
 
@@ -53,7 +53,7 @@ def test_commands_in_the_docs_are_understood(words, tmp_path, monkeypatch):
     monkeypatch.delenv("DIFFPOOL_DATA", raising=False)
     if words == ["train"]:
         words = ["train", "--epochs", "1"]
-        monkeypatch.setattr(diffpool.cli, "embedded", lambda seed: embedded(40, seed=seed))
+        monkeypatch.setattr(diffpool.cli.commands, "embedded", lambda seed: embedded(40, seed=seed))
     result = CliRunner().invoke(app, words)
     if words[:1] == ["train"] and len(words) == 3:
         assert result.exit_code == 0
@@ -83,14 +83,22 @@ def test_tables_are_those_of_the_last_records(page):
 
 
 def test_paper_to_code_names_things_that_exist():
+    import diffpool.architecture as architecture
+    import diffpool.builder as builder
     import diffpool.equations as equations
     from diffpool import nn, training
 
-    modules = {"equations": equations, "nn": nn, "training": training}
+    modules = {
+        "architecture": architecture,
+        "builder": builder,
+        "equations": equations,
+        "nn": nn,
+        "training": training,
+    }
     page = (ROOT / "docs" / "paper-to-code.md").read_text()
-    names = re.findall(r"`(equations|nn|training)\.(\w+)`", page)
+    names = re.findall(r"`(architecture|builder|equations|nn|training)\.(\w+)`", page)
     assert len(names) >= 9
     for module, name in names:
         assert hasattr(modules[module], name), f"{module}.{name}"
-    for file in re.findall(r"`(tests/\w+\.py)`", page):
+    for file in re.findall(r"`(tests/[\w/]+\.py)`", page):
         assert (ROOT / file).exists(), file

@@ -62,7 +62,7 @@ def test_the_equations_are_those_of_the_paper_in_values_and_gradients(
     graphs = getattr(ragged, storage)
     logits = randn(graphs.num_nodes, max(counts), seed=10).requires_grad_()
     z = randn(graphs.num_nodes, 3, seed=11).requires_grad_()
-    s, pooled, *rest = ours(graphs, logits, z, Layout.of(counts))
+    s, pooled, *rest = ours(graphs, logits, z, Layout.from_sizes(counts))
     fast = (s, pooled.adj, *rest)
     parts = (reference.blocks(h, ragged.sizes) for h in (logits, z))
     slow = theirs(ragged.adjs, *parts, counts)
@@ -83,11 +83,11 @@ def test_the_gradients_with_respect_to_a_coarse_adjacency_are_those_of_the_paper
     counts = COUNTS[clusters]
     batch = sample(weighted=True, directed=True, loops=True)
     adjs = [adj.requires_grad_() for adj in batch.adjs]
-    layout = Layout.of(batch.sizes)
+    layout = Layout.from_sizes(batch.sizes)
     logits = randn(layout.total, max(counts), seed=10)
     z = randn(layout.total, 3, seed=11)
-    graphs = DenseGraphs.of(layout, local(adjs, max(batch.sizes)))
-    s, pooled, *rest = ours(graphs, logits, z, Layout.of(counts))
+    graphs = DenseGraphs.from_adj(layout, local(adjs, max(batch.sizes)))
+    s, pooled, *rest = ours(graphs, logits, z, Layout.from_sizes(counts))
     fast = weighted_sum((s, pooled.adj, *rest, pooled.degree, pooled.trace()))
     slow_parts = theirs(adjs, *(reference.blocks(h, batch.sizes) for h in (logits, z)), counts)
     blocks = reference.blocks(slow_parts[1], list(counts), list(counts))
@@ -103,8 +103,8 @@ def test_two_poolings_in_a_row_are_those_of_the_paper(ragged: Sample) -> None:
     logits = randn(sum(SIZES), max(first), seed=10).requires_grad_()
     more = randn(sum(first), max(second), seed=11).requires_grad_()
     z = randn(sum(SIZES), 3, seed=12)
-    _, pooled, x, *_ = ours(ragged.sparse, logits, z, Layout.of(first))
-    _, last, *rest = ours(pooled, more, x, Layout.of(second))
+    _, pooled, x, *_ = ours(ragged.sparse, logits, z, Layout.from_sizes(first))
+    _, last, *rest = ours(pooled, more, x, Layout.from_sizes(second))
     fast = (last.adj, *rest)
     _, adj, x, *_ = theirs(
         ragged.adjs,
@@ -130,7 +130,7 @@ def test_the_equations_of_a_hand_computed_case() -> None:
     graphs = SparseGraphs.from_edges([3], [0, 1, 1, 2], [1, 0, 2, 1], dtype=torch.float64)
     s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     z = torch.tensor([[1.0], [10.0], [100.0]], dtype=torch.float64)
-    clusters = Layout.of([2])
+    clusters = Layout.from_sizes([2])
     pooled = equations.pooled_graphs(graphs, s, clusters)
     assert pooled.adj.tolist() == [[2, 1], [1, 0]]
     assert equations.pooled_features(graphs, s, z, clusters).tolist() == [[11], [100]]
@@ -150,7 +150,7 @@ def test_pooling_keeps_the_total_edge_weight(ragged: Sample, storage: str, clust
     counts = COUNTS[clusters]
     graphs = getattr(ragged, storage)
     logits = randn(graphs.num_nodes, max(counts), seed=1)
-    _, pooled, *_ = ours(graphs, logits, ragged.x, Layout.of(counts))
+    _, pooled, *_ = ours(graphs, logits, ragged.x, Layout.from_sizes(counts))
     totals = torch.stack([adj.sum() for adj in ragged.adjs])
     exact(pooled.readout(pooled.degree, "sum"), totals)
 
@@ -162,7 +162,7 @@ def test_the_rows_of_an_assignment_are_distributions_over_the_clusters_of_their_
     counts = COUNTS[clusters]
     graphs = sample().sparse
     s = equations.assignment(
-        randn(graphs.num_nodes, max(counts), seed=1), graphs.layout, Layout.of(counts)
+        randn(graphs.num_nodes, max(counts), seed=1), graphs.layout, Layout.from_sizes(counts)
     )
     assert (s >= 0).all()
     for n, k, part in zip(SIZES, counts, reference.blocks(s, list(SIZES)), strict=True):
@@ -176,14 +176,14 @@ def test_the_losses_and_gradients_of_a_graph_do_not_depend_on_its_batch_mates(
 ) -> None:
     logits = randn(sum(SIZES), max(CLUSTERS), seed=1).requires_grad_()
     z = randn(sum(SIZES), 3, seed=2)
-    _, _, _, *losses = ours(getattr(ragged, storage), logits, z, Layout.of(CLUSTERS))
+    _, _, _, *losses = ours(getattr(ragged, storage), logits, z, Layout.from_sizes(CLUSTERS))
     (together,) = gradients(sum(loss.sum() for loss in losses), logits)
     start = 0
     for graph, n in enumerate(SIZES):
         alone = getattr(ragged.of([graph]), storage)
         rows, k = slice(start, start + n), CLUSTERS[graph]
         mine = logits[rows, :k].detach().requires_grad_()
-        _, _, _, *own = ours(alone, mine, z[rows], Layout.of([k]))
+        _, _, _, *own = ours(alone, mine, z[rows], Layout.from_sizes([k]))
         for loss, single in zip(losses, own, strict=True):
             exact(loss[graph], single[0])
         (gradient,) = gradients(sum(loss.sum() for loss in own), mine)
@@ -201,7 +201,9 @@ def test_a_single_graph_is_pooled_as_by_pyg(seed: int) -> None:
     logits = randn(n, k, seed=seed).requires_grad_()
     z = batch.x.requires_grad_()
     x, adj, link, entropy = dense_diff_pool(z, batch.adjs[0], logits)
-    _, pooled, pooled_x, our_link, our_entropy = ours(batch.sparse, logits, z, Layout.of([k]))
+    _, pooled, pooled_x, our_link, our_entropy = ours(
+        batch.sparse, logits, z, Layout.from_sizes([k])
+    )
     pairs = (
         (pooled_x, x[0]),
         (pooled.adj, adj[0]),
@@ -236,7 +238,7 @@ def test_the_link_loss_and_its_gradient_are_zero_at_a_perfect_fit(
     batch = Sample(cliques, [torch.zeros(len(c), 1, dtype=dtype) for c in cliques])
     graphs = getattr(batch, storage)
     s.requires_grad_()
-    pooled = equations.pooled_graphs(graphs, s, Layout.of([3, 1, 0, 3]))
+    pooled = equations.pooled_graphs(graphs, s, Layout.from_sizes([3, 1, 0, 3]))
     loss = equations.link_loss(graphs, s, pooled)
     assert loss.tolist() == [0, 0, 0, 0]
     (gradient,) = gradients(loss.sum(), s)
@@ -251,7 +253,7 @@ def test_saturated_logits_at_a_perfect_fit_have_finite_losses_and_gradients(
     batch = Sample([s @ s.T], [torch.zeros(6, 1, dtype=dtype)])
     for scale in (1.0, 10.0, 20.0, 40.0, 1000.0):
         logits = (scale * s).requires_grad_()
-        *_, link, entropy = ours(batch.sparse, logits, batch.x, Layout.of([3]))
+        *_, link, entropy = ours(batch.sparse, logits, batch.x, Layout.from_sizes([3]))
         (gradient,) = gradients((link + entropy).sum(), logits)
         assert torch.isfinite(link + entropy).all()
         assert torch.isfinite(gradient).all()
@@ -280,7 +282,7 @@ def test_losses_and_gradients_are_finite_at_the_extremes(case: str, scale: float
     )
     logits = (scale * randn(graphs.num_nodes, max(counts, default=0), seed=1)).requires_grad_()
     z = randn(graphs.num_nodes, 3, seed=2).requires_grad_()
-    s, pooled, *rest = ours(graphs, logits, z, Layout.of(counts))
+    s, pooled, *rest = ours(graphs, logits, z, Layout.from_sizes(counts))
     parts = (s, pooled.adj, *rest, pooled.inverse_degree)
     assert all(torch.isfinite(part).all() for part in parts)
     for gradient in gradients(sum(part.sum() for part in parts), logits, z):

@@ -177,15 +177,15 @@ def test_a_few_graphs_are_enough_to_fit() -> None:
 
 
 def test_unseen_labels_are_reported() -> None:
-    def labelled(name: str) -> RawGraphs:
+    def labeled(name: str) -> RawGraphs:
         graph = nx.path_graph(3)
         nx.set_node_attributes(graph, name, "kind")
         return as_raw([graph])
 
-    parts = [labelled(name) for name in ("a", "b") * 10]
+    parts = [labeled(name) for name in ("a", "b") * 10]
     model = DiffPoolClassifier(epochs=2, hidden=4).fit(parts, np.arange(20) % 2)
     with pytest.warns(UserWarning, match=r"node label 'c' \(3 ×\) was not in the training data"):
-        model.predict(labelled("c"))
+        model.predict(labeled("c"))
 
 
 def test_the_regressor_learns_numbers_and_answers_in_their_units() -> None:

@@ -159,7 +159,7 @@ def test_contract_is_the_product_with_the_transposed_assignment(
     graphs = getattr(batch, storage)
     ss = [randn(n, k, seed=g) for g, (n, k) in enumerate(zip(SIZES, clusters, strict=True))]
     h = randn(graphs.num_nodes, 4, seed=1)
-    out = graphs.contract(local(ss, max(clusters)), h, Layout.of(clusters))
+    out = graphs.contract(local(ss, max(clusters)), h, Layout.from_sizes(clusters))
     parts = zip(ss, reference.blocks(h, batch.sizes), strict=True)
     exact(out, torch.cat([s.T @ part for s, part in parts]))
 
@@ -213,7 +213,7 @@ def test_the_block_and_the_trace_of_dense_graphs_are_those_of_each_graph(ragged:
 
 def test_a_dense_node_without_edges_has_inverse_degree_zero_and_a_finite_gradient() -> None:
     adj = torch.tensor([[0.0, 0.0], [0.0, 2.0]], requires_grad=True)
-    graphs = DenseGraphs.of(Layout.of([2]), adj)
+    graphs = DenseGraphs.from_adj(Layout.from_sizes([2]), adj)
     assert graphs.inverse_degree.tolist() == [0, 0.5]
     (gradient,) = torch.autograd.grad(graphs.inverse_degree.sum(), adj)
     assert gradient.tolist() == [[0, 0], [-0.25, -0.25]]
@@ -239,7 +239,7 @@ def test_select_is_the_batch_of_the_chosen_graphs(ragged: Sample, chosen: list[i
     rebuilt = Sample(adjs, ragged.xs).sparse if adjs else SparseGraphs.from_edges([], [], [])
     for field in ("degree", "inverse_degree", "squared_norm"):
         exact(getattr(batch, field).double(), getattr(rebuilt, field).double())
-    for field in ("graph_of_row", "place_of_row", "slot_of_row", "total", "largest"):
+    for field in ("graph_of_row", "index_in_graph", "slot_of_row", "total", "largest"):
         ours, theirs = getattr(batch.layout, field), getattr(rebuilt.layout, field)
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 

@@ -12,13 +12,12 @@ import torch
 from samples import Sample, gradients, randn, sample
 from torch import Tensor, nn
 
+from diffpool.architecture import PAPER, RELEASED, Architecture, flat
+from diffpool.builder import build
 from diffpool.errors import DiffPoolError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import (
-    PAPER,
-    RELEASED,
-    Architecture,
     Clusters,
     DiffPool,
     Encoder,
@@ -28,8 +27,6 @@ from diffpool.nn import (
     Prediction,
     Sage,
     SumConv,
-    build,
-    flat,
 )
 
 SMALL = replace(PAPER, hidden=6)
@@ -44,7 +41,7 @@ ARCHITECTURES = {
     "flat": flat(SMALL),
     "concatenated": replace(SMALL, concat=True, every_level=True),
     "linear assignment": replace(SMALL, assignment_linear=True, ratio=0.25, head=(5,)),
-    "normalised assignment": replace(SMALL, assignment_order=("l2", "relu", "batch"), ratio=0.25),
+    "normalized assignment": replace(SMALL, assignment_order=("l2", "relu", "batch"), ratio=0.25),
     "gcn": replace(SMALL, conv="gcn", readout="mean"),
     "gin": replace(TWICE, conv="gin"),
     "maximum": replace(TWICE, conv="sum", readout="max", every_level=True),
@@ -183,8 +180,8 @@ def test_a_pooler_gives_relabelled_nodes_the_same_clusters(storage: str) -> None
     batch = sample([7], edgeless=(), weighted=True)
     order = torch.tensor([3, 5, 0, 1, 6, 4, 2])
     turned = Sample([batch.adjs[0][order][:, order]], [batch.xs[0][order]])
-    a = pooler(getattr(batch, storage), batch.x, batch.x, Layout.of([4]))
-    b = pooler(getattr(turned, storage), turned.x, turned.x, Layout.of([4]))
+    a = pooler(getattr(batch, storage), batch.x, batch.x, Layout.from_sizes([4]))
+    b = pooler(getattr(turned, storage), turned.x, turned.x, Layout.from_sizes([4]))
     exact(b.assignment.s, a.assignment.s[order])
     exact(b.graphs.adj, a.graphs.adj)
     exact(b.x, a.x)
@@ -267,7 +264,7 @@ def test_a_given_plan_is_the_one_that_the_model_makes_itself(name: str) -> None:
 
 
 def cancelled_biases(model: GraphClassifier) -> Iterator[str]:
-    """The biases that a batch normalisation right behind them takes off again."""
+    """The biases that a batch normalization right behind them takes off again."""
     for key, module in model.named_modules():
         if isinstance(module, Encoder):
             for i, steps in enumerate(module.steps):
@@ -447,5 +444,5 @@ def test_the_clusters_of_each_pooling_in_a_hand_computed_case(
 def test_a_share_of_the_nodes_is_rounded_up_in_exact_decimals(ratio: float) -> None:
     """As floats, 0.07 · 100 and 0.29 · 100 are a little more than 7 and less than 29."""
     sizes = range(1500)
-    layout = Clusters(most=1000, ratio=ratio).layout(Layout.of(sizes))
+    layout = Clusters(most=1000, ratio=ratio).layout(Layout.from_sizes(sizes))
     assert layout.sizes.tolist() == [reference.cluster_count(1000, ratio, n) for n in sizes]

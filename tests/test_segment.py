@@ -13,7 +13,8 @@ from samples import KINDS, Sample, gradients, randn, sample, second_derivative
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from diffpool import native, segment
+from diffpool import segment
+from diffpool.backends import select as native
 from diffpool.layout import Layout, column_mask
 from diffpool.segment import Csr, max_rows, spmm, sum_rows
 
@@ -91,7 +92,7 @@ def check_product(
     )
     a.requires_grad_()
     b.requires_grad_()
-    fast = PRODUCTS[form](a, b, Layout.of(rows), Layout.of(columns), square)
+    fast = PRODUCTS[form](a, b, Layout.from_sizes(rows), Layout.from_sizes(columns), square)
     slow = reference.product(form, a, b, rows, columns, square)
     pairs = zip(
         (fast, *gradients((fast * cotangent).sum(), a, b)),
@@ -157,7 +158,9 @@ def test_products_in_half_precision_are_rounded_once(form: str, strategy: str) -
     """On small integers the sums themselves are exact."""
     rows, columns, features, *_ = STRATEGIES[strategy]
     a, b, _ = operands(form, rows, columns, features, whole=True)
-    fast = PRODUCTS[form](a.bfloat16(), b.bfloat16(), Layout.of(rows), Layout.of(columns))
+    fast = PRODUCTS[form](
+        a.bfloat16(), b.bfloat16(), Layout.from_sizes(rows), Layout.from_sizes(columns)
+    )
     assert torch.equal(fast, reference.product(form, a, b, rows, columns).bfloat16())
 
 
@@ -176,7 +179,7 @@ def test_products_of_any_sizes_equal_their_slow_twins(
 
 
 def test_the_products_of_a_hand_computed_case() -> None:
-    rows, columns = Layout.of([2, 1]), Layout.of([1, 2])
+    rows, columns = Layout.from_sizes([2, 1]), Layout.from_sizes([1, 2])
     a = torch.tensor([[2.0, 0.0], [3.0, 0.0], [4.0, 5.0]])  # the first graph has one column only
     b = torch.tensor([[1.0], [10.0], [100.0]])
     assert segment.nn(a, b, rows, columns).tolist() == [[2], [3], [540]]
@@ -189,7 +192,7 @@ def test_the_products_of_a_hand_computed_case() -> None:
 def test_the_gradients_of_each_strategy_pass_gradcheck(form: str, strategy: str) -> None:
     rows, columns, features, *_ = STRATEGIES[strategy]
     a, b, _ = operands(form, rows, columns, features)
-    layouts = Layout.of(rows), Layout.of(columns)
+    layouts = Layout.from_sizes(rows), Layout.from_sizes(columns)
 
     def function(a: Tensor, b: Tensor) -> Tensor:
         # Entries right of a graph's columns are zero by contract: they must not be moved by the check.
@@ -207,7 +210,7 @@ def test_the_gradients_of_each_strategy_pass_gradcheck(form: str, strategy: str)
 def test_a_second_derivative_of_a_product_is_right_or_refused(form: str, strategy: str) -> None:
     rows, columns, features, dtype, _ = STRATEGIES[strategy]
     a, b, _ = (t.to(dtype).requires_grad_() for t in operands(form, rows, columns, features))
-    fast = PRODUCTS[form](a, b, Layout.of(rows), Layout.of(columns))
+    fast = PRODUCTS[form](a, b, Layout.from_sizes(rows), Layout.from_sizes(columns))
     ours = second_derivative(fast.square().sum(), a, b)
     if ours is not None:
         slow = reference.product(form, a, b, rows, columns)
@@ -223,7 +226,7 @@ def test_a_product_differentiates_only_the_factor_that_needs_it(form: str, neede
     rows, columns, features, *_ = STRATEGIES["padded"]
     *factors, cotangent = operands(form, rows, columns, features)
     factors[needed].requires_grad_()
-    fast = PRODUCTS[form](*factors, Layout.of(rows), Layout.of(columns))
+    fast = PRODUCTS[form](*factors, Layout.from_sizes(rows), Layout.from_sizes(columns))
     slow = reference.product(form, *factors, rows, columns)
     exact(
         *gradients((fast * cotangent).sum(), factors[needed]),
@@ -236,7 +239,7 @@ def test_a_product_differentiates_only_the_factor_that_needs_it(form: str, neede
 def test_the_product_operator_is_a_well_formed_torch_operator(form: str, strategy: str) -> None:
     rows, columns, features, *_ = STRATEGIES[strategy]
     a, b, _ = operands(form, rows, columns, features)
-    r, c = Layout.of(rows), Layout.of(columns)
+    r, c = Layout.from_sizes(rows), Layout.from_sizes(columns)
     where = (r.sizes, r.starts, r.slot_of_row, c.sizes, c.starts, c.slot_of_row)
     where = (*where, r.total, c.total, c.largest)
     uniform = r.uniform and c.uniform
@@ -325,7 +328,7 @@ def test_the_spmm_operator_is_a_well_formed_torch_operator(ragged: Sample) -> No
 def test_sums_and_maxima_of_any_sizes_equal_their_slow_twins(
     sizes: list[int], features: int
 ) -> None:
-    layout = Layout.of(sizes)
+    layout = Layout.from_sizes(sizes)
     h = randn(layout.total, features, seed=1).requires_grad_()
     cotangent = randn(len(sizes), features, seed=2)
     for fast, slow in (
@@ -338,14 +341,14 @@ def test_sums_and_maxima_of_any_sizes_equal_their_slow_twins(
 
 
 def test_the_sum_and_the_maximum_of_an_empty_segment_are_zero() -> None:
-    layout = Layout.of([0, 2, 0, 1, 0])
+    layout = Layout.from_sizes([0, 2, 0, 1, 0])
     h = torch.tensor([[-1.0, 5.0], [-2.0, 7.0], [-3.0, -4.0]])
     assert sum_rows(h, layout).tolist() == [[0, 0], [-3, 12], [0, 0], [-3, -4], [0, 0]]
     assert max_rows(h, layout).tolist() == [[0, 0], [-1, 7], [0, 0], [-3, -4], [0, 0]]
 
 
 def test_sum_rows_takes_vectors_and_higher_tensors() -> None:
-    layout = Layout.of([2, 0, 1])
+    layout = Layout.from_sizes([2, 0, 1])
     assert sum_rows(torch.tensor([1.0, 2.0, 4.0]), layout).tolist() == [3, 0, 4]
     h = torch.arange(12.0).view(3, 2, 2)
     assert sum_rows(h, layout).tolist() == [[[4, 6], [8, 10]], [[0, 0], [0, 0]], [[8, 9], [10, 11]]]
@@ -354,7 +357,7 @@ def test_sum_rows_takes_vectors_and_higher_tensors() -> None:
 @pytest.mark.parametrize("sizes", [[2, 2], [2, 1, 0, 1]])
 def test_the_gradient_of_a_maximum_goes_to_its_rows_in_equal_parts(sizes: list[int]) -> None:
     """Also where the maximum is zero, as it often is after a ReLU."""
-    layout = Layout.of(sizes)
+    layout = Layout.from_sizes(sizes)
     h = torch.tensor([[0.0, 3.0], [-1.0, 3.0], [0.0, -2.0], [0.0, -1.0]], dtype=torch.float64)
     h.requires_grad_()
     weights = torch.arange(1.0, 2 * len(sizes) + 1, dtype=torch.float64).view(-1, 2)
@@ -367,13 +370,13 @@ def test_the_gradient_of_a_maximum_goes_to_its_rows_in_equal_parts(sizes: list[i
 
 
 def test_the_layout_of_a_hand_computed_case() -> None:
-    layout = Layout.of([2, 0, 3])
+    layout = Layout.from_sizes([2, 0, 3])
     assert len(layout) == 3
     assert layout.total == 5
     assert layout.largest == 3
     assert layout.sizes.tolist() == [2, 0, 3]
     assert layout.graph_of_row.tolist() == [0, 0, 2, 2, 2]
-    assert layout.place_of_row.tolist() == [0, 1, 0, 1, 2]
+    assert layout.index_in_graph.tolist() == [0, 1, 0, 1, 2]
     assert layout.slot_of_row.tolist() == [0, 1, 6, 7, 8]
     assert repr(layout) == "Layout(3 graphs, 5 rows, largest 3)"
 
@@ -390,23 +393,23 @@ def test_the_layout_of_a_hand_computed_case() -> None:
     ],
 )
 def test_a_layout_is_uniform_when_all_sizes_are_equal(sizes: list[int], uniform: bool) -> None:
-    assert Layout.of(sizes).uniform is uniform
+    assert Layout.from_sizes(sizes).uniform is uniform
 
 
 def test_a_layout_keeps_its_sizes_when_the_given_array_changes() -> None:
     sizes = torch.tensor([2, 3])
-    layout = Layout.of(sizes)
+    layout = Layout.from_sizes(sizes)
     sizes[0] = 7
     assert layout.sizes.tolist() == [2, 3]
 
 
 def test_the_column_mask_gives_every_row_the_columns_of_its_graph() -> None:
-    mask = column_mask(Layout.of([2, 1, 0, 1]), Layout.of([1, 3, 2, 0]))
+    mask = column_mask(Layout.from_sizes([2, 1, 0, 1]), Layout.from_sizes([1, 3, 2, 0]))
     assert mask.int().tolist() == [[1, 0, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]]
 
 
 def test_there_is_no_column_mask_when_every_row_has_all_columns() -> None:
-    assert column_mask(Layout.of([2, 1]), Layout.of([3, 3])) is None
+    assert column_mask(Layout.from_sizes([2, 1]), Layout.from_sizes([3, 3])) is None
 
 
 @given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=30))
@@ -414,6 +417,6 @@ def test_local_columns_cost_at_most_half_of_one_plus_the_root_of_the_batch(
     sizes: list[int],
 ) -> None:
     """The bound that the module promises: Σ k_g · max k ≤ (1 + √B)/2 · Σ k_g²."""
-    layout = Layout.of(sizes)
+    layout = Layout.from_sizes(sizes)
     needed = sum(k * k for k in sizes)
     assert layout.total * layout.largest <= (1 + math.sqrt(len(sizes))) / 2 * needed * (1 + 1e-12)

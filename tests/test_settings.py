@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from diffpool.architecture import Architecture
+from diffpool.builder import build
 from diffpool.errors import SettingError
 from diffpool.experiments import METHODS, settings_for
-from diffpool.nn import Architecture, build
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class GraphDataset:
     communities: Tensor | None = None  # [N] int64, where the data set was generated with known ones
 
     @classmethod
-    def of(
+    def from_raw(
         cls,
         raw: RawGraphs,
         features: str | Sequence[str] = "auto",

@@ -1,6 +1,6 @@
 """Which columns X has: an explicit choice, fixed on the data set it was made for, and kept with every model.
 
-Attributes and the logarithm of the degree are standardised, by the model itself (`nn.Standardise`), with the mean and
+Attributes and the logarithm of the degree are standardized, by the model itself (`nn.Standardize`), with the mean and
 sd of its training graphs; the columns here are raw.
 """
 
@@ -17,11 +17,11 @@ from diffpool.data.raw import Categories, RawGraphs
 from diffpool.errors import DataError, SettingError
 
 NODE_PARTS = {
-    "attributes": "the node attributes, standardised",
+    "attributes": "the node attributes, standardized",
     "raw-attributes": "the node attributes as they are",
     "labels": "one-hot node labels",
     "degree": "one-hot degree",
-    "log-degree": "log(1 + degree), standardised",
+    "log-degree": "log(1 + degree), standardized",
     "clustering": "the clustering coefficient",
     "constant": "the number 1",
 }
@@ -124,8 +124,8 @@ class FeatureMap:
         return labels + (self.edge_attributes if "attributes" in self.edges else 0)
 
     @property
-    def standardised(self) -> np.ndarray:
-        """[F]: which columns a model standardises."""
+    def standardized(self) -> np.ndarray:
+        """[F]: which columns a model standardizes."""
         return np.repeat([p in STANDARDISED for p in self.widths], list(self.widths.values()))
 
     def apply(self, raw: RawGraphs) -> Features:
@@ -248,7 +248,7 @@ def _one_hot(
 
 
 def clustering_coefficients(raw: RawGraphs, most_edges: int = 2_000_000) -> np.ndarray:
-    """[N]: the share of a node's pairs of neighbours that are neighbours of each other; 0 with fewer than two.
+    """[N]: the share of a node's pairs of neighbors that are neighbors of each other; 0 with fewer than two.
 
     Some graphs at a time, so that memory stays within a few times their edges.
     """

@@ -438,7 +438,7 @@ def _short(value: Any) -> str:
 
 def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
     """What is written for each graph."""
-    tables = {key: _Written.of(getattr(raw, name)) for key, name in SHARED.items()}
+    tables = {key: _Written.from_table(getattr(raw, name)) for key, name in SHARED.items()}
     # one direction is enough where nothing else is said of an edge
     halve = not raw.directed and not any(
         table for key, table in tables.items() if key.startswith("edge")
@@ -473,7 +473,7 @@ class _Written:
     words: list[list[int | str]] | None
 
     @classmethod
-    def of(cls, table: np.ndarray | Categories | None) -> _Written | None:
+    def from_table(cls, table: np.ndarray | Categories | None) -> _Written | None:
         """None where there is nothing to write: no table, or one without columns."""
         if isinstance(table, Categories):
             words: list[list[int | str]] = [

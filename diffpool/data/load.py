@@ -24,11 +24,11 @@ def load_dataset(
 ) -> GraphDataset:
     """`embedded` (generated from the seed), a data set of the TU collection by its name, or a file of your own.
 
-    See `read_raw` for where it is looked for, and `GraphDataset.of` for the features.
+    See `read_raw` for where it is looked for, and `GraphDataset.from_raw` for the features.
     """
     if name == "embedded":
         return embedded(seed=seed)
-    return GraphDataset.of(read_raw(name, data_dir), features, edge_features, directed)
+    return GraphDataset.from_raw(read_raw(name, data_dir), features, edge_features, directed)
 
 
 def read_raw(

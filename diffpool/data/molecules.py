@@ -1,7 +1,7 @@
 """Molecules as graphs: atoms are nodes and bonds are edges, read from SMILES with RDKit.
 
 The vocabularies are fixed, so that every file has the same columns. All of them say the same of an atom however the
-SMILES was written: chirality is the R or S of the atom, not the order of its neighbours in the text.
+SMILES was written: chirality is the R or S of the atom, not the order of its neighbors in the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from diffpool.data.jsonl import Names, categories, check_size
-from diffpool.data.own import labelled
+from diffpool.data.own import labeled
 from diffpool.data.raw import Categories, RawGraphs
 from diffpool.errors import DataError
 
@@ -55,7 +55,7 @@ def from_smiles(smiles: Sequence[str], y: Any = None, name: str = "molecules") -
     for i, text in enumerate(smiles):
         molecules.add(text, f"molecule {i}")
     raw = molecules.take()
-    return raw if y is None else labelled(raw, y)
+    return raw if y is None else labeled(raw, y)
 
 
 def read_molecules(

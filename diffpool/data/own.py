@@ -37,7 +37,7 @@ def as_raw(graphs: Any, y: Any = None, name: str = "graphs") -> RawGraphs:
     that the graphs carry.
     """
     if isinstance(graphs, RawGraphs):
-        return graphs if y is None else labelled(graphs, y)
+        return graphs if y is None else labeled(graphs, y)
     listed = _listed(graphs)
     kinds = [_kind(graph) for graph in listed]
     for g, kind in enumerate(kinds):
@@ -57,10 +57,10 @@ def as_raw(graphs: Any, y: Any = None, name: str = "graphs") -> RawGraphs:
         raw = _from_networkx(listed, name, y is None)
     else:
         raw = _from_matrices(listed, name)
-    return raw if y is None else labelled(raw, y)
+    return raw if y is None else labeled(raw, y)
 
 
-def labelled(raw: RawGraphs, y: Any) -> RawGraphs:
+def labeled(raw: RawGraphs, y: Any) -> RawGraphs:
     """The graphs with these classes or targets and no others."""
     listed = y.tolist() if hasattr(y, "tolist") else y
     if isinstance(listed, str | bytes | dict) or not isinstance(listed, Iterable):

@@ -21,7 +21,7 @@ class Categories:
     names: tuple[tuple[str, ...], ...]  # of each column
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Categories:
+    def from_values(cls, values: np.ndarray) -> Categories:
         """The categories that occur: [rows] or [rows, columns] of numbers or words; numbers in numerical order."""
         values = values[:, None] if values.ndim == 1 else values
         codes, names = np.empty(values.shape, np.int32), []

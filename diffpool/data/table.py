@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from diffpool.backends.select import kernels
 from diffpool.errors import DataError
-from diffpool.native import kernels
 
 Kind = Literal["int", "float"]
 DTYPE = {"int": np.int64, "float": np.float64}

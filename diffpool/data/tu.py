@@ -68,7 +68,7 @@ def _table(files: Files, part: str) -> np.ndarray:
 
 
 def _categories(labels: np.ndarray | None) -> Categories | None:
-    return None if labels is None else Categories.of(labels)
+    return None if labels is None else Categories.from_values(labels)
 
 
 # --- checks ------------------------------------------------------------------------------------------------------

@@ -8,11 +8,13 @@ from statistics import fmean
 
 import torch
 
+from diffpool.architecture import Architecture
+from diffpool.builder import build
 from diffpool.data import GraphDataset
 from diffpool.errors import TrainingError
 from diffpool.experiments.checkpoint import Progress
 from diffpool.experiments.tasks import Results, Task, Trained
-from diffpool.nn import Architecture, GraphClassifier, build
+from diffpool.nn import GraphClassifier
 from diffpool.training import Cohort, evaluate_cohort, fit_inputs
 
 # Rows of a batch that keep the device busy: more of them bring no more graphs a second on the CPU (its caches end), and

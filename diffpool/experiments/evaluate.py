@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffpool.baselines.prepare import Watch as Preparing
 from diffpool.data import Fold, GraphDataset, RawGraphs, read_folds, stratified_folds
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments.checkpoint import checkpoint_path, only_process, remove_leftovers
@@ -27,7 +28,6 @@ from diffpool.experiments.records import append_records
 from diffpool.experiments.resumable import Notify, ResumableRun, Watch
 from diffpool.experiments.tasks import STAGES, Plan, derived_seed
 from diffpool.experiments.threads import cores
-from diffpool.preparation.prepare import Watch as Preparing
 
 GivenFolds = str | Path | Sequence[Fold] | None
 
@@ -86,7 +86,7 @@ def evaluate_kernel(
     """The accuracy of a kernel with an SVM on every fold, recorded as by `evaluate`.
 
     `jobs`: fits at a time, by default as many as there are cores; the records do not depend on it. Each has its own
-    block of a Gram matrix in memory. `make_grams` computes the Gram matrices, by default `diffpool.kernels`.
+    block of a Gram matrix in memory. `make_grams` computes the Gram matrices, by default `gram_matrices`.
     """
     from diffpool.experiments.kernel_run import KernelRun  # with scikit-learn, which takes a second
 
@@ -148,4 +148,4 @@ def _check(seed: int, **counts: int | None) -> None:
 
 
 def _evaluation(records: RunRecords) -> Evaluation:
-    return Evaluation.of(records.heading, records.places, records.found)
+    return Evaluation.from_records(records.heading, records.places, records.found)

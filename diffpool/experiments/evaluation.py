@@ -23,7 +23,9 @@ class Evaluation:
     records: tuple[Record, ...]
 
     @classmethod
-    def of(cls, heading: Heading, places: Sequence[Place], records: Sequence[Record]) -> Evaluation:
+    def from_records(
+        cls, heading: Heading, places: Sequence[Place], records: Sequence[Record]
+    ) -> Evaluation:
         """The result if there is one finite accuracy for every fold, and nothing else."""
         own = [record for record in records if record.key == heading.key]
         found = sorted(own, key=lambda r: (r.repeat, r.fold))

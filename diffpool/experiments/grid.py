@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from diffpool.architecture import Architecture
 from diffpool.errors import SettingError
-from diffpool.nn import Architecture
 from diffpool.training import Training
 
 Grid = tuple[tuple[str, tuple[Any, ...]], ...]

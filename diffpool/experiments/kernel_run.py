@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffpool.baselines.graph_kernels import gram_matrices
+from diffpool.baselines.graph_kernels.svm import best_choice, quiet, right_by_cost
 from diffpool.data import Fold, RawGraphs, stratified_folds
 from diffpool.experiments.kernel_status import Grams, KernelStatus, KernelWatch, MakeGrams
 from diffpool.experiments.methods import KernelMethod
@@ -23,8 +25,6 @@ from diffpool.experiments.recorded import FoldResult, Heading, Place, RunRecords
 from diffpool.experiments.run_key import KERNEL_PACKAGES, kernel_run_key
 from diffpool.experiments.tasks import STAGES, derived_seed, places
 from diffpool.experiments.threads import in_threads
-from diffpool.kernels import gram_matrices
-from diffpool.kernels.svm import best_choice, quiet, right_by_cost
 
 CPU = torch.device("cpu")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from diffpool.architecture import PAPER, RELEASED, Architecture, flat
 from diffpool.errors import SettingError
-from diffpool.nn import PAPER, RELEASED, Architecture, flat
 from diffpool.training import Training
 
 
@@ -182,7 +182,7 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
     if name in KERNEL_METHODS:
         raise SettingError(
             f"expected a neural method of {', '.join(METHODS)}, got the kernel {name!r}: "
-            "`diffpool evaluate` takes it with an SVM, and diffpool.kernels has it as an estimator"
+            "`diffpool evaluate` takes it with an SVM, and diffpool.baselines.graph_kernels has it as an estimator"
         )
     if name not in METHODS:
         raise SettingError(f"expected a method of {', '.join(METHODS)}, got {name!r}")

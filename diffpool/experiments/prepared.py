@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from diffpool.baselines.prepare import Watch, prepare, resolved, wanted
 from diffpool.data import GraphDataset
 from diffpool.errors import SettingError
 from diffpool.experiments.grid import points
 from diffpool.experiments.methods import Method, with_settings
 from diffpool.experiments.protocols import Nested, Protocol
-from diffpool.preparation.prepare import Watch, prepare, resolved, wanted
 
 
 def prepared(

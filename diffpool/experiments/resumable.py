@@ -92,7 +92,7 @@ class ResumableRun:
         remove_checkpoint(self.path)
 
     def _next(self, size: int | None, progress: Progress | None) -> list[Task]:
-        """The tasks that were in training, with the neighbours that they had; else the next ones."""
+        """The tasks that were in training, with the neighbors that they had; else the next ones."""
         done = self.checkpoint.done
         tasks = self.protocol.tasks(self.plan, done)
         if progress is not None:

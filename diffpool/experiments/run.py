@@ -77,7 +77,7 @@ def fit(
     mean: tuple[float, ...] = ()
     sd: tuple[float, ...] = ()
     if dataset.regression:
-        dataset, mean, sd = _standardised(dataset, fold)
+        dataset, mean, sd = _standardized(dataset, fold)
     card = ModelCard(
         architecture=method.architecture,
         training=config,
@@ -119,7 +119,7 @@ def _initial(card: ModelCard, dataset: GraphDataset, fold: Fold) -> GraphClassif
     return model
 
 
-def _standardised(
+def _standardized(
     dataset: GraphDataset, fold: Fold
 ) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
     """The data set with targets of mean 0 and sd 1 on the training graphs, and what that took."""

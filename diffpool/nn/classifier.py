@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diffpool.graphs import Graphs, How, SparseGraphs
+from diffpool.backends.streams import beside
+from diffpool.graphs import Graphs, Reduction, SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn.beside import beside
 from diffpool.nn.dropout import Dropout
 from diffpool.nn.linear import Linear
 from diffpool.nn.poolers import Assignment, DiffPool, HardDiffPool
@@ -63,7 +63,7 @@ class Clusters:
 
     def layout(self, rows: Layout) -> Layout:
         """The layout of the coarser level."""
-        return Layout.of(self.counts(rows.sizes.numpy()), rows.graph_of_row.device)
+        return Layout.from_sizes(self.counts(rows.sizes.numpy()), rows.graph_of_row.device)
 
 
 def share(ratio: float, count: int) -> int:
@@ -91,7 +91,7 @@ class GraphClassifier(nn.Module):
         poolers: Sequence[nn.Module],
         clusters: Sequence[Clusters],
         head: nn.Module,
-        readout: How | nn.Module = "sum",
+        readout: Reduction | nn.Module = "sum",
         every_level: bool = False,
         inputs: nn.Module | None = None,
     ):

@@ -17,7 +17,7 @@ from diffpool.nn.linear import Linear, Scale
 class Sage(nn.Module):
     """GraphSAGE with the mean (Hamilton et al., 2017): [X, D⁻¹AX] W + b.
 
-    The mean is weighted by the edges; a node without neighbours has the mean zero.
+    The mean is weighted by the edges; a node without neighbors has the mean zero.
     """
 
     def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
@@ -32,7 +32,7 @@ class EdgeSage(nn.Module):
     """GraphSAGE with edge features: [X, D⁻¹AX, D⁻¹E_1X, …, D⁻¹E_CX] W + b.
 
     A channel of one-hot edge labels is a relation with weights of its own, as in R-GCN (Schlichtkrull et al., 2018); a
-    channel of an attribute weighs the neighbours by it. Because E_c is a matrix like A, it is pooled like A.
+    channel of an attribute weighs the neighbors by it. Because E_c is a matrix like A, it is pooled like A.
     """
 
     def __init__(self, num_inputs: int, num_outputs: int, channels: int, models: int = 1):

@@ -65,7 +65,7 @@ class Dropout:
 
 
 def _mixed(x: Tensor) -> Tensor:
-    """The finaliser of SplitMix64 on int64: every bit of the result depends on every bit of x."""
+    """The finalizer of SplitMix64 on int64: every bit of the result depends on every bit of x."""
     x = (x ^ _shifted(x, 30)) * FIRST
     x = (x ^ _shifted(x, 27)) * SECOND
     return x ^ _shifted(x, 31)

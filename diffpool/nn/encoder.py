@@ -8,11 +8,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from diffpool import native
+from diffpool.backends import select as native
+from diffpool.backends.cpu import encoder as fused
+from diffpool.backends.triton import encoder as fused_gpu
 from diffpool.errors import DataError
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout, column_mask
-from diffpool.nn import fused, fused_gpu
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import Steps
 

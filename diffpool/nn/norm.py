@@ -1,6 +1,6 @@
-"""Normalisations of node embeddings: over the batch, over each node, and the one of the released code.
+"""Normalizations of node embeddings: over the batch, over each node, and the one of the released code.
 
-Each is called as `normalise(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] says which columns a node has; the rest
+Each is called as `normalize(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] says which columns a node has; the rest
 of x is zero and stays zero. None: all of them. `Steps` is what an encoder calls.
 """
 
@@ -12,16 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diffpool import native
+from diffpool.backends import select as native
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout, column_mask
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation for each of M models, over the nodes in the batch.
+    """Batch normalization for each of M models, over the nodes in the batch.
 
-    A column is normalised over the nodes that have it. One that fewer than two nodes have has no spread: it is
-    normalised by the running statistics and leaves them alone.
+    A column is normalized over the nodes that have it. One that fewer than two nodes have has no spread: it is
+    normalized by the running statistics and leaves them alone.
     """
 
     def __init__(self, width: int, models: int = 1, momentum: float = 0.1, eps: float = 1e-5):
@@ -101,9 +101,9 @@ class Tanh(nn.Module):
 
 
 class NodeIndexNorm(nn.Module):
-    """The normalisation of the released code, kept as a quirk of the preset `released`.
+    """The normalization of the released code, kept as a quirk of the preset `released`.
 
-    It normalises the i-th nodes of all graphs in the batch together, over graphs and features, in training and in
+    It normalizes the i-th nodes of all graphs in the batch together, over graphs and features, in training and in
     evaluation. So a graph's result depends on the order of its nodes and on its batch-mates: Proposition 1 does not
     hold. Deviation: there is no padding here, so none enters the statistics.
     """
@@ -116,7 +116,7 @@ class NodeIndexNorm(nn.Module):
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
         largest = graphs.layout.largest
-        place = graphs.layout.place_of_row.unflatten(0, (self.models, x.shape[0] // self.models))
+        place = graphs.layout.index_in_graph.unflatten(0, (self.models, x.shape[0] // self.models))
         first = torch.arange(self.models, device=x.device)[:, None] * largest
         place = (place + first).flatten()  # the i-th nodes of each model's graphs
         real = graphs.layout.real
@@ -129,7 +129,7 @@ class NodeIndexNorm(nn.Module):
         return (x - mean[:, None]) * (var + self.eps).rsqrt()[:, None]
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     """(X − mean) / sd of the input features, for each of M models; the identity until it is fitted.
 
     It is part of the model, because what it subtracts comes from the training graphs alone.
@@ -154,16 +154,15 @@ class Standardise(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if native.suits_triton(x) and not x.requires_grad and x.numel() > 0:
-            from diffpool.cuda.norm import standardise
+            from diffpool.backends.triton.norm import standardize
 
-            return standardise(x, self.mean, self.inverse_sd)
+            return standardize(x, self.mean, self.inverse_sd)
         if len(self.mean) == 1:
             return (x - self.mean) * self.inverse_sd
         x = x.unflatten(0, (len(self.mean), -1))  # [M, N/M, F]
         return ((x - self.mean[:, None]) * self.inverse_sd[:, None]).flatten(0, 1)
 
 
-STEPS = ("l2", "relu", "tanh", "batch", "node-index")
 FUSED = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 
 
@@ -193,7 +192,7 @@ class Steps(nn.Module):
 
     def on_gpu(self, graphs: Graphs, x: Tensor, clusters: Layout | None, clean: bool) -> Tensor:
         """The same by the kernels of `cuda.norm`; without `clean` what a row does not have is not written."""
-        from diffpool.cuda.norm import NormSteps
+        from diffpool.backends.triton.norm import NormSteps
 
         batch = self.steps[-1]
         assert isinstance(batch, BatchNorm)

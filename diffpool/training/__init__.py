@@ -1,5 +1,4 @@
 from diffpool.training.cohort_batches import CohortBatch, CohortBatches
-from diffpool.training.config import Training
 from diffpool.training.loop import Cohort, Epoch, fit_inputs, train
 from diffpool.training.losses import loss_weights, total_loss
 from diffpool.training.memory import (
@@ -14,10 +13,11 @@ from diffpool.training.model_directory import (
     ModelCard,
     save_model,
 )
-from diffpool.training.optimiser import Optimiser
+from diffpool.training.optimizer import Optimizer
 from diffpool.training.predictions import write_predictions
 from diffpool.training.running import train_step
 from diffpool.training.scores import Evaluation, Scores, evaluate, evaluate_cohort
+from diffpool.training.settings import Training
 from diffpool.training.trained_model import TrainedModel, load_model, unseen_message
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "Epoch",
     "Evaluation",
     "ModelCard",
-    "Optimiser",
+    "Optimizer",
     "Scores",
     "TrainedModel",
     "Training",

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diffpool import native
+from diffpool.backends import select as native
 from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout, aligned
@@ -62,7 +62,9 @@ class CohortBatches:
             chosen = chosen[chosen >= 0][None]
         real = chosen >= 0
         device = self.x.device
-        layouts = [Layout.of(sizes.reshape(-1), device, models) for sizes in self.levels(chosen)]
+        layouts = [
+            Layout.from_sizes(sizes.reshape(-1), device, models) for sizes in self.levels(chosen)
+        ]
         numbers = torch.from_numpy(np.where(real, chosen, len(self.sizes)).reshape(-1))
         graphs, nodes = self.graphs.select(numbers, layouts[0])
         return CohortBatch(
@@ -77,7 +79,7 @@ class CohortBatches:
     def features(self, nodes: Tensor) -> Tensor:
         """Of these nodes: [N, F]."""
         if native.suits_triton(self.wide):
-            from diffpool.cuda.gather import gather
+            from diffpool.backends.triton.gather import gather
 
             return gather(self.wide, nodes)[:, : self.x.shape[1]]
         return self.x[nodes]

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from diffpool.data import Fold, GraphDataset
 from diffpool.errors import TrainingError
-from diffpool.nn import GraphClassifier, Standardise, check_models, take
+from diffpool.nn import GraphClassifier, Standardize, check_models, take
 from diffpool.training.cohort_batches import CohortBatches
-from diffpool.training.config import Training
 from diffpool.training.running import RunningModels
 from diffpool.training.scores import Scores
+from diffpool.training.settings import Training
 
 State = dict[str, Tensor]
 NO_GRAPHS = np.empty(0, np.int64)
@@ -175,8 +175,8 @@ class Cohort:
         self.running = self._run(
             take(before.model, places), [before.members[place] for place in places]
         )
-        state = before.optimiser.state().items()
-        self.running.optimiser.load_state({name: tensor[places] for name, tensor in state})
+        state = before.optimizer.state().items()
+        self.running.optimizer.load_state({name: tensor[places] for name, tensor in state})
 
     def _run(self, model: GraphClassifier, members: Sequence[int]) -> RunningModels:
         return RunningModels(model, members, self.dataset, self.batches, self.folds, self.configs)
@@ -197,7 +197,7 @@ class Cohort:
             "run": numbers,
             "model": self.running.model.state_dict(),
             "best": self.best,
-            "optimiser": self.running.optimiser.state(),
+            "optimizer": self.running.optimizer.state(),
         }
         return {f"{part}.{name}": t for part, state in parts.items() for name, t in state.items()}
 
@@ -217,7 +217,7 @@ class Cohort:
                 self.model if all_of_them else take(self.model, members), members
             )
         self.running.model.load_state_dict(part("model."))
-        self.running.optimiser.load_state(part("optimiser."))
+        self.running.optimizer.load_state(part("optimizer."))
         for name, tensor in part("best.").items():
             self.best[name].copy_(tensor)
 
@@ -225,12 +225,12 @@ class Cohort:
 def fit_inputs(
     model: GraphClassifier, dataset: GraphDataset, graphs: np.ndarray, number: int = 0
 ) -> None:
-    """Let the model standardise the columns that ask for it by the nodes of these graphs, its training part.
+    """Let the model standardize the columns that ask for it by the nodes of these graphs, its training part.
 
     `number`: of the model, among several side by side.
     """
-    if dataset.feature_map is None or not isinstance(model.inputs, Standardise):
+    if dataset.feature_map is None or not isinstance(model.inputs, Standardize):
         return
     _, nodes = dataset.graphs.select(graphs)
-    columns = torch.from_numpy(dataset.feature_map.standardised).to(nodes.device)
+    columns = torch.from_numpy(dataset.feature_map.standardized).to(nodes.device)
     model.inputs.fit(dataset.x[nodes], columns, number)

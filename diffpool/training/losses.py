@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diffpool.nn import Prediction
-from diffpool.training.config import Training
+from diffpool.training.settings import Training
 
 
 def loss_weights(configs: Sequence[Training], like: Tensor) -> dict[str, Tensor | float]:

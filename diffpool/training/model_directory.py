@@ -11,10 +11,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from diffpool.architecture import Architecture
+from diffpool.builder import build
 from diffpool.data import FeatureMap
 from diffpool.errors import ModelError, SettingError
-from diffpool.nn import Architecture, GraphClassifier, build
-from diffpool.training.config import Training
+from diffpool.nn import GraphClassifier
+from diffpool.training.settings import Training
 
 FORMAT = 2
 # Settings that a directory of this format lacks if it was written before there were any.

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.backends.capture import CapturedSteps, can_capture
 from diffpool.data import Fold, GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import Dropout, GraphClassifier, Prediction
-from diffpool.training.captured import CapturedSteps, can_capture
 from diffpool.training.cohort_batches import CohortBatches
-from diffpool.training.config import Training
 from diffpool.training.losses import loss_weights, total_loss
-from diffpool.training.optimiser import Optimiser
+from diffpool.training.optimizer import Optimizer
 from diffpool.training.scores import Evaluation, score_sums
+from diffpool.training.settings import Training
 
 
 class RunningModels:
@@ -35,12 +35,12 @@ class RunningModels:
         folds, configs = [folds[m] for m in members], [configs[m] for m in members]
         self.model, self.members, self.batches = model, list(members), batches
         self.batch_sizes = [config.batch_size for config in configs]
-        self.optimiser = Optimiser(model, configs)
+        self.optimizer = Optimizer(model, configs)
         self.weights = loss_weights(configs, dataset.x)
         self.dropout: Dropout | None = None
         if any(config.dropout for config in configs) or model.draws:
             rates, seeds = [c.dropout for c in configs], [c.seed for c in configs]
-            self.dropout = Dropout(rates, seeds, self.optimiser.steps)
+            self.dropout = Dropout(rates, seeds, self.optimizer.steps)
         # losses and right answers of each model in this epoch: on the device, read once an epoch
         self.sums = dataset.x.new_zeros(len(configs), 3, dtype=torch.float64)
         self.evaluate = Evaluation(model, batches, len(configs))
@@ -69,14 +69,14 @@ class RunningModels:
     ) -> None:
         """One step of every model; losses and right answers are added to `sums`."""
         prediction, loss = train_step(
-            self.model, self.optimiser, graphs, plan, x, y, real, self.weights, self.dropout
+            self.model, self.optimizer, graphs, plan, x, y, real, self.weights, self.dropout
         )
         self.sums += torch.cat([loss[:, None], score_sums(prediction.logits.detach(), y, real)], 1)
 
 
 def train_step(
     model: GraphClassifier,
-    optimiser: Optimiser,
+    optimizer: Optimizer,
     graphs: SparseGraphs,
     plan: tuple[Layout, ...],
     x: Tensor,
@@ -92,9 +92,9 @@ def train_step(
     prediction = model(graphs, x, plan, dropout)
     loss = total_loss(prediction, y, weights)
     if len(real) == 1 and graphs.layout.complete:
-        optimiser.step(loss.mean())
+        optimizer.step(loss.mean())
         return prediction, loss.detach().sum()[None]
     sums = torch.where(real, loss.view(real.shape), 0).sum(1)  # [M]
     counts = real.sum(1)
-    optimiser.step((sums / counts.clamp(min=1)).sum(), counts > 0)
+    optimizer.step((sums / counts.clamp(min=1)).sum(), counts > 0)
     return prediction, sums.detach()

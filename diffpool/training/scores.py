@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.backends.capture import CapturedSteps, can_capture
 from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier
-from diffpool.training.captured import CapturedSteps, can_capture
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.losses import task_loss
 

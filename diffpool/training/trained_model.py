@@ -115,7 +115,7 @@ class TrainedModel:
         dtype = next(self.model.parameters()).dtype
         graphs = sparse_graphs(raw, features)
         if self.card.architecture.wants_preparation:
-            from diffpool.preparation.prepare import prepare  # with SciPy, which takes a moment
+            from diffpool.baselines.prepare import prepare  # with SciPy, which takes a moment
 
             graphs = prepare(self.card.architecture, graphs, self.card.largest, keep=False)
         graphs = graphs.to(dtype=dtype)

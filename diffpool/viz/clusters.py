@@ -1,4 +1,4 @@
-"""A picture of the clusters: one graph with its nodes coloured by cluster beside its coarsened graphs."""
+"""A picture of the clusters: one graph with its nodes colored by cluster beside its coarsened graphs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def draw_clusters(
     levels = len(prediction.assignments) + 1
     figure = Figure(figsize=(5.2 * levels, 5.6), dpi=110, layout="constrained")
     axes = figure.subplots(1, levels, squeeze=False)[0]
-    colours, places = _hierarchy(prediction)
+    colors, places = _hierarchy(prediction)
     for level in range(levels):
         adjacency = prediction.graphs[level].block(0).cpu().numpy()
         mass = _mass(prediction, level)
-        _draw_level(axes[level], adjacency, places[level], colours[level], mass)
+        _draw_level(axes[level], adjacency, places[level], colors[level], mass)
         axes[level].set_title(_title(prediction, level), fontsize=11)
     if class_names:  # none for regression
         truth, guess = int(batch.y[0]), int(prediction.logits[0].argmax())
@@ -47,9 +47,9 @@ def _title(prediction: Prediction, level: int) -> str:
 
 
 def _hierarchy(prediction: Prediction) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Colours and places of the nodes of every level; a cluster has the colour of the nodes assigned to it.
+    """Colors and places of the nodes of every level; a cluster has the color of the nodes assigned to it.
 
-    The colours are those of the clusters after the first pooling, mixed above; the places of clusters are the means
+    The colors are those of the clusters after the first pooling, mixed above; the places of clusters are the means
     of their nodes' places.
     """
     assignments = [a.of_graph(0).cpu().numpy() for a in prediction.assignments]
@@ -57,17 +57,17 @@ def _hierarchy(prediction: Prediction) -> tuple[list[np.ndarray], list[np.ndarra
     if not assignments:
         return [np.tile([[0.35, 0.55, 0.75]], (len(places[0]), 1))], places
     clusters = assignments[0].shape[1]
-    order = np.argsort(-assignments[0].sum(0))  # the largest clusters get the most distinct colours
+    order = np.argsort(-assignments[0].sum(0))  # the largest clusters get the most distinct colors
     palette = np.empty((clusters, 3))
     palette[order] = _palette(clusters)
-    colours = [palette[assignments[0].argmax(1)], palette]
+    colors = [palette[assignments[0].argmax(1)], palette]
     for s in assignments:
         share = s / np.maximum(s.sum(0), 1e-9)  # [n, k]: columns sum to 1
         places.append(share.T @ places[-1])
         if s is not assignments[0]:
             mass = share.T * _weight(assignments, s)[None]
-            colours.append((mass / np.maximum(mass.sum(1, keepdims=True), 1e-9)) @ colours[-1])
-    return colours, places
+            colors.append((mass / np.maximum(mass.sum(1, keepdims=True), 1e-9)) @ colors[-1])
+    return colors, places
 
 
 def _weight(assignments: list[np.ndarray], s: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ def _draw_level(
     axes: Axes,
     adjacency: np.ndarray,
     places: np.ndarray,
-    colours: np.ndarray,
+    colors: np.ndarray,
     mass: np.ndarray,
 ) -> None:
     axes.set_axis_off()
@@ -130,5 +130,5 @@ def _draw_level(
     area = typical * (mass[shown] if mass.max(initial=1) <= 1 else 0.6 + mass[shown])
     across, up = places[shown].T
     size = np.clip(area, 8, 2600)
-    axes.scatter(across, up, s=size, c=colours[shown], edgecolors="white", linewidths=0.7, zorder=2)
+    axes.scatter(across, up, s=size, c=colors[shown], edgecolors="white", linewidths=0.7, zorder=2)
     axes.margins(0.12)

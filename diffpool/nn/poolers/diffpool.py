@@ -7,10 +7,11 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from diffpool import equations
+from diffpool.backends.cpu import encoder as fused
+from diffpool.backends.streams import join
+from diffpool.backends.triton import encoder as fused_gpu
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
-from diffpool.nn import fused, fused_gpu
-from diffpool.nn.beside import join
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.poolers.pooler import Assignment, Pooled
 

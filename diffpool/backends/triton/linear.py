@@ -1,0 +1,267 @@
+"""Linear layers of M models on ragged rows on a GPU, as Triton kernels: one forward, two backward.
+
+The rows of a graph have as many outputs as the graph has clusters where the outputs are local (an assignment), and
+inputs likewise: neither others are computed, nor rows that belong to no graph. The slow twin is `nn.Linear`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.backends.triton.blocks import (
+    DEPTH,
+    add_product,
+    add_transposed,
+    any_order,
+    by_rows,
+    column_block,
+    limit_of,
+    local_width,
+    places,
+    precision,
+    reach,
+    room_for,
+    tile_place,
+)
+from diffpool.layout import Layout, row_limits
+
+# Sums over rows are divided into parts, which run side by side and are then added up. Bytes of a part that cost as much
+# time to write and read as a row costs in the sum, on an H200.
+ROW_BYTES = 75_000
+
+
+@triton.jit(do_not_specialize=["of_model", "bias_model", "more"])
+def _forward(
+    x, y, weight, bias, out, tiles, starts, sizes, counts, of_model,
+    ldx, ldy, ldw, ldo, weight_model, bias_model, inputs, more, outputs,
+    MORE: tl.constexpr, LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """[X, Y] W + b: rows of a graph × outputs; Y if MORE, all local or none."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    many = limit_of(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < many):
+        model = graph // of_model
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted = columns < many
+        readable, written = columns < outputs, columns < outputs
+        if LOCAL_OUT:
+            readable, written = columns < reach(many, ldw), columns < reach(many, ldo)
+        own = weight + model * weight_model
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        total = add_product(
+            total, x, own, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
+        )  # fmt: skip
+        if MORE:
+            k = limit_of(graph, counts, more, LOCAL_IN)
+            last = k
+            if LOCAL_IN:
+                last = reach(k, ldy)
+            total = add_product(
+                total, y, own + inputs * ldw, rows, here, columns, readable, k, last, ldy, ldw, PRECISION, DEPTH
+            )  # fmt: skip
+        total += tl.load(bias + model * bias_model + columns, mask=wanted, other=0.0)[None, :]
+        tl.store(
+            out + rows[:, None] * ldo + columns[None, :],
+            tl.where(wanted[None, :], total, 0.0),
+            mask=here[:, None] & written[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["of_model"])
+def _backward_input(
+    grad, weight, out, tiles, starts, sizes, counts, of_model,
+    ldg, ldw, ldo, weight_model, inputs, outputs,
+    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """G Wᵀ: rows of a graph × inputs, all local or none."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    many_in = limit_of(graph, counts, inputs, LOCAL_IN)
+    many_out = limit_of(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < many_in):
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted = columns < many_in
+        readable, written = outputs, wanted
+        if LOCAL_OUT:
+            readable = reach(many_out, tl.minimum(ldg, ldw))
+        if LOCAL_IN:
+            written = columns < reach(many_in, ldo)
+        own = weight + (graph // of_model) * weight_model
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        total = add_transposed(
+            total, grad, own, rows, here, columns, wanted, many_out, readable, ldg, ldw, PRECISION, DEPTH
+        )  # fmt: skip
+        tl.store(
+            out + rows[:, None] * ldo + columns[None, :],
+            total,  # zero where nothing is wanted
+            mask=here[:, None] & written[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["of_model", "rows_of_model", "weight_model", "parts", "of_part"])
+def _backward_weight(
+    x, grad, of_weight, limit_of_row, starts, sizes, counts, of_model,
+    rows_of_model, ldx, ldg, ldw, weight_model, inputs, outputs, parts, of_part,
+    LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    DEPTH: tl.constexpr, INPUTS: tl.constexpr, COLUMNS: tl.constexpr, GRAPHS: tl.constexpr,
+):  # fmt: skip
+    """XᵀG: inputs × outputs of a model, over the `part`-th part of its rows; one row more for the bias."""
+    first_in, first_out = tl.program_id(0) * INPUTS, tl.program_id(1) * COLUMNS
+    model, part = tl.program_id(2) // parts, tl.program_id(2) % parts
+    begin = model.to(tl.int64) * rows_of_model
+    # No further than the last graph that has these columns: large graphs come first in a batch.
+    end = begin
+    for step in range(0, of_model, GRAPHS):
+        number = step + tl.arange(0, GRAPHS)
+        place = model * of_model + number
+        n = tl.load(sizes + place, mask=number < of_model, other=0)
+        has = n > 0
+        if LOCAL_OUT:
+            k = tl.load(counts + place, mask=number < of_model, other=0)
+            has = has & (k > first_out)
+            if LOCAL_IN:
+                has = has & (k > first_in)
+        last = tl.load(starts + place, mask=has, other=0) + n
+        end = tl.maximum(end, tl.max(tl.where(has, last, 0), 0))
+    share = (end - begin + parts * DEPTH - 1) // (parts * DEPTH) * DEPTH
+    begin += part * share
+    end = tl.minimum(end, begin + share)
+    row_of_weight = first_in + tl.arange(0, INPUTS)
+    columns = first_out + tl.arange(0, COLUMNS)
+    total = tl.zeros((INPUTS, COLUMNS), dtype=tl.float32)
+    sums = tl.zeros((DEPTH, COLUMNS), dtype=tl.float32)
+    for first in range(begin, end, DEPTH):
+        rows = first + tl.arange(0, DEPTH)
+        here = rows < end
+        of_left = here[None, :] & (row_of_weight < inputs)[:, None]
+        of_right = here[:, None] & (columns < outputs)[None, :]
+        if LOCAL_OUT:
+            limit = tl.load(limit_of_row + rows, mask=here, other=0)
+            of_right = columns[None, :] < reach(limit, ldg)[:, None]
+            if LOCAL_IN:
+                of_left = row_of_weight[:, None] < reach(limit, ldx)[None, :]
+        left = tl.load(x + rows[None, :] * ldx + row_of_weight[:, None], mask=of_left, other=0.0)
+        right = tl.load(grad + rows[:, None] * ldg + columns[None, :], mask=of_right, other=0.0)
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+        if BIAS:
+            sums += right
+    to = of_weight + part * of_part + model * weight_model
+    tl.store(
+        to + row_of_weight[:, None] * ldw + columns[None, :],
+        total,
+        mask=(row_of_weight < inputs)[:, None] & (columns < outputs)[None, :],
+    )
+    if BIAS:  # noqa: SIM102 (one is compiled, the other run)
+        if tl.program_id(0) == 0:
+            to_bias = to + weight_model - ldw + columns
+            tl.store(to_bias, tl.sum(sums, 0), mask=columns < outputs)
+
+
+def _parts(rows: int, shape: tuple[int, ...]) -> int:
+    """Into how many parts a sum over so many rows is divided, where its result has this shape."""
+    best = (ROW_BYTES * rows / (4 * math.prod(shape))) ** 0.5
+    return max(min(round(best), rows // 128, 8), 1)
+
+
+class LocalLinear(torch.autograd.Function):
+    """X W + b of M models, or [X, Y] W + b: [N, in], [N, more] → [N, out].
+
+    With `clusters` the outputs are local, and with `local` so is y: the rows of graph g have the first k_g. What a row
+    does not have is not written, here and in the gradients, nor are rows of no graph unless `clean`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        y: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        rows: Layout,
+        clusters: Layout | None,
+        local: bool,
+        clean: bool,
+    ) -> Tensor:
+        x, y = by_rows(x), None if y is None else by_rows(y)
+        outputs = weight.shape[2] if clusters is None else min(clusters.largest, weight.shape[2])
+        width = outputs if clusters is None else local_width(clusters)
+        ctx.shape = weight.shape
+        ctx.where = (rows, clusters, local, clean)
+        if weight.shape[2] % 4:  # rows of weights that start where four numbers are read at once
+            weight = F.pad(weight, (0, -weight.shape[2] % 16))
+        ctx.save_for_backward(x, y, weight)
+        out = room_for(x, (len(x), width), rows, clusters is not None, clean)
+        wide = column_block(outputs)
+        more, many = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
+        with any_order():
+            _forward[(len(rows.tiles), triton.cdiv(outputs, wide))](
+                x, more, weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
+                x.stride(0), more.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
+                x.shape[1], many, outputs, MORE=y is not None, LOCAL_IN=local, LOCAL_OUT=clusters is not None,
+                PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+            )  # fmt: skip
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, weight = ctx.saved_tensors
+        rows, clusters, local, clean = ctx.where
+        grad, (models, all_inputs, all_outputs) = by_rows(grad), ctx.shape
+        outputs = all_outputs if clusters is None else min(clusters.largest, all_outputs)
+        of_model, where = len(rows) // rows.models, places(rows, clusters)
+        limits = rows.graph_of_row if clusters is None else row_limits(rows, clusters)
+        grads: list[Tensor | None] = []
+        of_weights: list[Tensor] = []  # in parts; behind the rows of the first one for the bias
+        start = 0
+        for number, own in enumerate((x, y)):
+            if own is None or own.shape[1] == 0:
+                grads.append(None if own is None else torch.zeros_like(own))
+                continue
+            many = min(own.shape[1], all_inputs - start)
+            kinds = {
+                "LOCAL_IN": number == 1 and local,
+                "LOCAL_OUT": clusters is not None,
+                "PRECISION": precision(),
+            }
+            of_own = None
+            if ctx.needs_input_grad[number]:
+                of_own = room_for(own, own.shape, rows, number == 1 and local, clean)
+                wide = column_block(many)
+                _backward_input[(len(rows.tiles), triton.cdiv(many, wide))](
+                    grad, weight[:, start:], of_own, *where, of_model,
+                    grad.stride(0), weight.stride(1), of_own.stride(0), weight.stride(0), many, outputs,
+                    ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide, **kinds,
+                )  # fmt: skip
+            grads.append(of_own)
+            rows_of_model = rows.total // models
+            if start == 0 or local:
+                last = many if local and number == 0 else all_inputs - start
+                shape = (models, last + (start == 0), all_outputs)
+                parts = _parts(rows_of_model, shape)
+                # Zero where the batch has no such inputs or outputs.
+                full = outputs == all_outputs and not (local and many < last)
+                of_weights.append((weight.new_empty if full else weight.new_zeros)((parts, *shape)))
+            to = of_weights[-1] if local else of_weights[-1][:, :, start:]
+            wide, deep = column_block(outputs), min(column_block(many), 64)
+            grid = (triton.cdiv(many, deep), triton.cdiv(outputs, wide), models * parts)
+            with any_order():
+                _backward_weight[grid](
+                    own, grad, to, limits, *where[1:], of_model, rows_of_model, own.stride(0), grad.stride(0),
+                    to.stride(2), to.stride(1), many, outputs, parts, to.stride(0), BIAS=start == 0, DEPTH=DEPTH,
+                    INPUTS=deep, COLUMNS=wide, GRAPHS=64, **kinds,
+                )  # fmt: skip
+            start += many
+        sums = [own.sum(0) if len(own) > 1 else own[0] for own in of_weights]
+        of_bias, sums[0] = sums[0][:, -1], sums[0][:, :-1]
+        of_weight = torch.cat(sums, 1) if len(sums) > 1 else sums[0]
+        return *grads, of_weight, of_bias, None, None, None, None

@@ -1,0 +1,106 @@
+"""D⁻¹A H for dense blocks on a GPU: one product forward, two and a pass over the gradient backward.
+
+The slow twin is `_Graphs.propagate_mean`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.backends.triton.blocks import by_rows, product, tile_place
+from diffpool.layout import Layout
+
+
+@triton.jit
+def _scaled(
+    grad, out, inverse, scaled, of_inverse, tiles, starts, sizes, ldg, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """The gradient of A H, and that of D⁻¹."""
+    _, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    if live:
+        one = tl.load(inverse + rows, mask=here, other=0.0)
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, d, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            mask = here[:, None] & (column < d)[None, :]
+            g = tl.load(grad + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
+            total += g * tl.load(out + rows[:, None] * d + column[None, :], mask=mask, other=0.0)
+            tl.store(scaled + rows[:, None] * d + column[None, :], g * one[:, None], mask=mask)
+        total_of_row = tl.sum(total, 1)
+        some = one > 0
+        tl.store(
+            of_inverse + rows,
+            tl.where(some, total_of_row / tl.where(some, one, 1.0), 0.0),
+            mask=here,
+        )
+
+
+Sums = dict[int, Tensor]  # gradients of A by the number of the backward pass
+
+
+class Shared(torch.autograd.Function):
+    """A for functions that add up their gradients of it in one place (`add_to_sum`), and for nothing else.
+
+    Autograd would add them up as well, with as many passes over memory more.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, adj: Tensor, sums: Sums) -> Tensor:
+        ctx.sums = sums
+        return adj.view_as(adj)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        ctx.sums.clear()
+        return grad, None
+
+
+def add_to_sum(sums: Sums, product_into: Callable[..., Tensor]) -> Tensor | None:
+    """Add a product to the gradient of A in this backward pass; the first who does returns it, the others None."""
+    this_pass = torch._C._current_graph_task_id()
+    known = sums.get(this_pass)
+    total = product_into(out=known)
+    if known is not None:
+        return None
+    sums[this_pass] = total
+    return total
+
+
+class DenseMean(torch.autograd.Function):
+    """D⁻¹A H: local [K, W], [K, D], [K] → [K, D]. A row without neighbors has no gradient for its D⁻¹.
+
+    `adj` and `sums` are those of a `Shared`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, adj: Tensor, h: Tensor, inverse: Tensor, layout: Layout, sums: Sums
+    ) -> Tensor:
+        out = product("nn", adj, h, h.shape, layout, layout, scale=inverse)
+        ctx.layout, ctx.sums = layout, sums
+        ctx.save_for_backward(adj, h, inverse, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        adj, h, inverse, out = ctx.saved_tensors
+        layout, grad = ctx.layout, by_rows(grad)
+        scaled, of_inverse = torch.empty_like(out), torch.zeros_like(inverse)
+        columns = min(triton.next_power_of_2(out.shape[1]), 64)
+        _scaled[(len(layout.tiles),)](
+            grad, out, inverse, scaled, of_inverse, layout.tiles, layout.device_starts, layout.device_sizes,
+            grad.stride(0), out.shape[1], ROWS=layout.tile, COLUMNS=columns,
+        )  # fmt: skip
+        of_h = product("tn", adj, scaled, h.shape, layout, layout)
+        of_adj = partial(product, "nt", scaled, h, adj.shape, layout, layout, clean=layout.clean)
+        return add_to_sum(ctx.sums, of_adj), of_h, of_inverse, None, None

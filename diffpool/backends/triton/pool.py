@@ -1,0 +1,377 @@
+"""The pooling of a level on a GPU, as Triton kernels: S, X', A', the degrees of A' and both losses.
+
+Only the clusters that a graph has are computed, whatever the largest graph of the batch has. For an undirected graph
+with P = AS the gradient of A' = SᵀP is P(G + Gᵀ): one product, where P and A each in their turn would need three. The
+slow twin is `equations`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.backends.triton.blocks import (
+    DEPTH,
+    add_product,
+    add_transposed,
+    block_places,
+    by_rows,
+    column_block,
+    load_rows,
+    local_width,
+    places,
+    precision,
+    product,
+    reach,
+    room_for,
+    row_size,
+    rows_at_once,
+    store_rows,
+    tile_place,
+    tile_range,
+    whole_rows,
+)
+from diffpool.backends.triton.mean import Sums, add_to_sum
+from diffpool.layout import Layout
+
+# Columns of a block. Sums over the columns are gathered in a block and added up behind the loop: adding them up inside
+# it breaks Triton's compiler (3.6) in one of these kernels.
+WIDE = 64
+
+
+@triton.jit
+def _softmax(
+    logits, s, entropy, tiles, starts, sizes, counts, ldl, lds,
+    ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
+):  # fmt: skip
+    """S and the entropy of each of its rows."""
+    graph, first, end = tile_range(tiles, starts, sizes, ROWS)
+    if first < end:
+        k = tl.load(counts + graph)
+        number = row_size(k, FIRST, SIZES)
+        for size in tl.static_range(SIZES):
+            if number == size:
+                _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, ROWS, FIRST << size)
+
+
+@triton.jit
+def _softmax_rows(
+    logits, s, entropy, first, end, k, ldl, lds, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
+    column = tl.arange(0, COLUMNS)
+    inside = (column < k)[None, :]
+    for start in range(first, end, SOME):
+        rows = start + tl.arange(0, SOME)
+        here = rows < end
+        x = load_rows(logits, rows, here, column, k, ldl, True)
+        x = x - tl.max(tl.where(inside, x, -float("inf")), 1)[:, None]
+        p = tl.where(inside, tl.exp(x), 0.0)
+        total = tl.sum(p, 1)
+        p = p / total[:, None]
+        store_rows(s, p, rows, here, column, k, lds, True)
+        spread = tl.where(p > 0, p * (tl.log(total)[:, None] - x), 0.0)
+        tl.store(entropy + rows, tl.sum(spread, 1), mask=here)
+
+
+@triton.jit
+def _softmax_backward(
+    s, grad, out, of_entropy, tiles, starts, sizes, counts, lds, ldo,
+    ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
+):  # fmt: skip
+    """The gradient of the logits from that of S and that of each graph's mean entropy."""
+    graph, first, end = tile_range(tiles, starts, sizes, ROWS)
+    if first < end:
+        k = tl.load(counts + graph)
+        share = tl.load(of_entropy + graph) / tl.load(sizes + graph).to(tl.float32)
+        number = row_size(k, FIRST, SIZES)
+        for size in tl.static_range(SIZES):
+            if number == size:
+                _softmax_backward_rows(
+                    s, grad, out, share, first, end, k, lds, ldo, ROWS, FIRST << size
+                )
+
+
+@triton.jit
+def _softmax_backward_rows(
+    s, grad, out, share, first, end, k, lds, ldo, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
+    column = tl.arange(0, COLUMNS)
+    for start in range(first, end, SOME):
+        rows = start + tl.arange(0, SOME)
+        here = rows < end
+        p = load_rows(s, rows, here, column, k, lds, True)
+        g = load_rows(grad, rows, here, column, k, lds, True)
+        g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
+        along = tl.sum(p * g, 1)
+        store_rows(out, p * (g - along[:, None]), rows, here, column, k, ldo, True)
+
+
+@triton.jit
+def _row_sums(
+    adj, gram, degree, inverse, diagonal, of_adj, of_gram, tiles, starts, sizes, ld,
+    DEGREES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Of each row of A' and SᵀS: degree, diagonal, and sums of squares."""
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    if live:
+        k = tl.load(sizes + graph)
+        place = rows - tl.load(starts + graph)
+        totals = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        own = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        other = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in range(0, k, COLUMNS):
+            column = step + tl.arange(0, COLUMNS)
+            a = load_rows(adj, rows, here, column, k, ld, True)
+            square += a * a
+            if DEGREES:
+                totals += a
+                own += tl.where(column[None, :] == place[:, None], a, 0.0)
+                g = load_rows(gram, rows, here, column, k, ld, True)
+                other += g * g
+        tl.store(of_adj + rows, tl.sum(square, 1), mask=here)
+        if DEGREES:
+            total = tl.sum(totals, 1)
+            positive = total > 1e-12  # below, the square in the gradient could overflow
+            tl.store(degree + rows, total, mask=here)
+            tl.store(
+                inverse + rows,
+                tl.where(positive, 1.0 / tl.where(positive, total, 1.0), 0.0),
+                mask=here,
+            )
+            tl.store(diagonal + rows, tl.sum(own, 1), mask=here)
+            tl.store(of_gram + rows, tl.sum(other, 1), mask=here)
+
+
+@triton.jit
+def _segment_sum(values, start, size, BLOCK: tl.constexpr):
+    total = tl.zeros((BLOCK,), dtype=tl.float64)
+    for step in range(0, size, BLOCK):
+        place = step + tl.arange(0, BLOCK)
+        total += tl.load(values + start + place, mask=place < size, other=0.0).to(tl.float64)
+    return tl.sum(total, 0)
+
+
+@triton.jit
+def _losses(
+    norms, entropies, diagonal, of_gram, link, entropy, inverse_link, starts, sizes, column_starts, counts,
+    OF_GRAPH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Both losses of a graph, and 1 / link loss for the gradient: 0 where the loss is within rounding of 0."""
+    graph = tl.program_id(0)
+    start, n = tl.load(starts + graph), tl.load(sizes + graph)
+    first, k = tl.load(column_starts + graph), tl.load(counts + graph)
+    if OF_GRAPH:  # noqa: SIM108 (one side is compiled)
+        norm = tl.load(norms + graph).to(tl.float64)
+    else:
+        norm = _segment_sum(norms, start, n, BLOCK)
+    largest = norm + _segment_sum(of_gram, first, k, BLOCK)
+    squared = largest - 2 * _segment_sum(diagonal, first, k, BLOCK)
+    positive = squared > 8 * 1.1920929e-07 * largest + 1.1754944e-38
+    root = tl.sqrt(tl.where(positive, squared, 1.0))
+    tl.store(link + graph, tl.where(positive, root, 0.0).to(tl.float32))
+    tl.store(inverse_link + graph, tl.where(positive, 1.0 / root, 0.0).to(tl.float32))
+    mean = _segment_sum(entropies, start, n, BLOCK) / tl.maximum(n, 1).to(tl.float64)
+    tl.store(entropy + graph, mean.to(tl.float32))
+
+
+@triton.jit
+def _pooled_gradient(
+    of_adj, of_degree, of_inverse, inverse, of_link, out, tiles, starts, sizes, ldg, ldo,
+    ADJ: tl.constexpr, SYMMETRIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Ā'ᵀ, the transposed gradient of A': its own, that of the degrees, and that of its trace in the link loss.
+
+    With a symmetric A it is Ā' + Ā'ᵀ.
+    """
+    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    start, k = tl.load(starts + graph), tl.load(sizes + graph)
+    if live & (tl.program_id(1) * COLUMNS < k):
+        place = rows - start
+        column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted = column < k
+        mask = here[:, None] & wanted[None, :]
+        one = tl.load(inverse + start + column, mask=wanted, other=0.0)
+        of_column = tl.load(of_degree + start + column, mask=wanted, other=0.0)
+        of_column -= tl.load(of_inverse + start + column, mask=wanted, other=0.0) * one * one
+        g = tl.zeros((ROWS, COLUMNS), dtype=tl.float32) + of_column[None, :]
+        of_trace = tl.load(of_link + graph)
+        if ADJ:
+            g += tl.load(
+                of_adj + (start + column)[None, :] * ldg + place[:, None], mask=mask, other=0.0
+            )
+        if SYMMETRIC:
+            one = tl.load(inverse + rows, mask=here, other=0.0)
+            of_row = tl.load(of_degree + rows, mask=here, other=0.0)
+            of_row -= tl.load(of_inverse + rows, mask=here, other=0.0) * one * one
+            g += of_row[:, None]
+            of_trace = 2 * of_trace
+            if ADJ:
+                g += tl.load(of_adj + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
+        g -= tl.where(column[None, :] == place[:, None], of_trace, 0.0)
+        store_rows(out, g, rows, here, column, k, ldo, True)
+
+
+@triton.jit
+def _assignment_gradient(
+    z, of_x, p, of_adj, s, gram, of_link, out, tiles, row_start, row_size, column_start, column_size,
+    ldz, ldx, ldp, ld, ldo, depth,
+    SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The gradient of S: 2c S SᵀS + P Ā'ᵀ + Z X̄'ᵀ, where X̄' is that of X'.
+
+    A symmetric factor is read by rows, as its transpose: tensor cores want the numbers of a row side by side.
+    """
+    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    start, k = tl.load(column_start + graph), tl.load(column_size + graph)
+    if live & (tl.program_id(1) * COLUMNS < k):
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        wanted, readable = columns < k, columns < reach(k, ld)
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        total = add_transposed(
+            total, s, gram + start * ld, rows, here, columns, wanted, k, reach(k, ld), ldp, ld, PRECISION, DEPTH
+        )  # fmt: skip
+        total = total * (2 * tl.load(of_link + graph))
+        if SYMMETRIC:
+            total = add_transposed(
+                total, p, of_adj + start * ld, rows, here, columns, wanted, k, reach(k, ld), ldp, ld, PRECISION, DEPTH
+            )  # fmt: skip
+        else:
+            total = add_product(
+                total, p, of_adj + start * ld, rows, here, columns, readable, k, reach(k, ld), ldp, ld, PRECISION, DEPTH
+            )  # fmt: skip
+        total = add_transposed(
+            total, z, of_x + start * ldx, rows, here, columns, wanted, depth, depth, ldz, ldx, PRECISION, DEPTH
+        )  # fmt: skip
+        store_rows(out, total, rows, here, columns, k, ldo, True)
+
+
+class Pool(torch.autograd.Function):
+    """S, X', A', its degrees and their inverses, link and entropy losses from logits [N, W], Z [N, D] and A.
+
+    `adj` is that of dense graphs, with the `sums` of a `Shared`; None for edge lists, which may be `symmetric`. Logits
+    are read, and their gradient is written, only where a graph has clusters.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        z: Tensor,
+        adj: Tensor | None,
+        graphs: Any,
+        clusters: Layout,
+        symmetric: bool,
+        sums: Sums,
+    ) -> tuple[Tensor, ...]:
+        rows, width = graphs.layout, local_width(clusters)
+        logits, z = by_rows(logits), by_rows(z)
+        s = room_for(logits, (len(logits), width), rows, local=True, clean=rows.clean)
+        entropies = logits.new_empty(len(logits))
+        fine = places(rows, clusters)
+        _softmax[(len(rows.tiles),)](
+            logits,
+            s,
+            entropies,
+            *fine,
+            logits.stride(0),
+            s.stride(0),
+            **whole_rows(rows.tile, width, local=True),
+        )
+        if adj is None:
+            p = graphs.propagate_local(s, clusters)
+        else:
+            p = product("nn", adj, s, s.shape, rows, rows, clusters, clean=rows.clean)
+        x = product("tn", s, z, (clusters.total, z.shape[1]), rows, clusters)
+        square = (clusters.total, width)
+        clean = clusters.clean
+        pooled = product(
+            "tn", s, p, square, rows, clusters, clusters, None, clean, symmetric=symmetric
+        )
+        gram = product("tn", s, s, square, rows, clusters, clusters, None, clean, symmetric=True)
+        degree, inverse, diagonal, of_adj, of_gram = logits.new_zeros(5, clusters.total).unbind()
+        coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
+        _row_sums[(len(clusters.tiles),)](
+            pooled, gram, degree, inverse, diagonal, of_adj, of_gram, *coarse, width,
+            DEGREES=True, ROWS=clusters.tile, COLUMNS=WIDE,
+        )  # fmt: skip
+        norms = graphs.squared_norm if adj is None else _squares(adj, rows)
+        link, entropy, inverse_link = logits.new_empty(3, len(rows)).unbind()
+        if len(rows) > 0:
+            _losses[(len(rows),)](
+                norms, entropies, diagonal, of_gram, link, entropy, inverse_link, rows.device_starts, rows.device_sizes,
+                clusters.device_starts, clusters.device_sizes, OF_GRAPH=adj is None, BLOCK=128,
+            )  # fmt: skip
+        ctx.graphs, ctx.clusters = graphs, clusters
+        ctx.columns, ctx.symmetric, ctx.sums = logits.shape[1], symmetric, sums
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(z, adj, s, p, gram, inverse, inverse_link)
+        narrow = slice(None, clusters.largest)
+        return s[:, narrow], x, pooled[:, narrow], degree, inverse, link, entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        z, adj, s, p, gram, inverse, inverse_link = ctx.saved_tensors
+        graphs, clusters, symmetric = ctx.graphs, ctx.clusters, ctx.symmetric
+        rows, width = graphs.layout, s.shape[1]
+        of_s, of_x, of_adj, of_degree, of_inverse, of_link, of_entropy = grads
+        none = s.new_zeros(max(clusters.total, len(rows)))
+        of_link = none[: len(rows)] if of_link is None else of_link * inverse_link
+        of_x = z.new_zeros(clusters.total, z.shape[1]) if of_x is None else by_rows(of_x)
+        coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
+        wide = column_block(width)
+        given = gram if of_adj is None else by_rows(of_adj)
+        whole = torch.empty_like(gram)
+        _pooled_gradient[(len(clusters.tiles), triton.cdiv(width, wide))](
+            given, none if of_degree is None else of_degree, none if of_inverse is None else of_inverse, inverse,
+            of_link, whole, *coarse, given.stride(0), whole.stride(0), ADJ=of_adj is not None, SYMMETRIC=symmetric,
+            ROWS=clusters.tile, COLUMNS=wide,
+        )  # fmt: skip
+        grad_s = torch.empty_like(s)
+        _assignment_gradient[(len(rows.tiles), triton.cdiv(width, wide))](
+            z, of_x, p, whole, s, gram, of_link, grad_s, *block_places("nn", rows, clusters),
+            z.stride(0), of_x.stride(0), s.stride(0), width,
+            grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(),
+            ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+        )  # fmt: skip
+        grad_adj = None
+        if not symmetric:
+            of_p = product("nt", s, whole, s.shape, rows, clusters, clusters, clean=rows.clean)
+            if adj is None:
+                graphs.add_back_local(of_p, clusters, grad_s)
+            else:
+                product("tn", adj, of_p, s.shape, rows, rows, clusters, out=grad_s)
+                of_this = partial(
+                    product, "nt", of_p, s, adj.shape, rows, rows, clusters, clean=rows.clean, scale=of_link, extra=adj
+                )  # fmt: skip
+                grad_adj = add_to_sum(ctx.sums, of_this)
+        if of_s is not None:
+            grad_s[:, : clusters.largest] += of_s
+        grad_logits = s.new_empty(len(s), ctx.columns)
+        _softmax_backward[(len(rows.tiles),)](
+            s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
+            rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
+            grad_logits.stride(0), **whole_rows(rows.tile, width, local=True),
+        )  # fmt: skip
+        grad_z = product("nn", s, of_x, z.shape, rows, clusters)
+        return grad_logits, grad_z, grad_adj, None, None, None, None
+
+
+def _squares(adj: Tensor, rows: Layout) -> Tensor:
+    """The sum of squares of each row of dense blocks: [K]."""
+    out = adj.new_zeros(len(adj))
+    _row_sums[(len(rows.tiles),)](
+        adj, adj, out, out, out, out, out, rows.tiles, rows.device_starts, rows.device_sizes, adj.stride(0),
+        DEGREES=False, ROWS=rows.tile, COLUMNS=WIDE,
+    )  # fmt: skip
+    return out

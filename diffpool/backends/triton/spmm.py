@@ -1,0 +1,205 @@
+"""A H on a GPU for graphs drawn from a data set, as a Triton kernel: the edges are read where the data set has them.
+
+Row r of the batch is node `nodes[r]` of the data set, and the numbers of the data set's nodes minus `shift[r]` are
+those of the batch. So nothing of the edges is copied to make a batch. The slow twin is `SparseGraphs.propagate`.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from diffpool.backends.triton.blocks import by_rows, reach
+from diffpool.layout import SHORT, aligned
+
+ANY = 2**62  # edges
+
+
+@triton.jit
+def _add_edges(
+    total, first, last, end, h, indices, values, scale, moved, columns, here, ldh,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, MANY: tl.constexpr,
+):  # fmt: skip
+    """Add to `total` the rows of h at the other ends of a row's edges from `first` to `last`, MANY at a time."""
+    for edge in range(first, last, MANY):
+        edges = edge + tl.arange(0, MANY)
+        there = edges < end
+        source = tl.load(indices + edges, mask=there, other=0) - moved
+        rows = tl.load(
+            h + source[:, None] * ldh + columns[None, :],
+            mask=there[:, None] & here[None, :],
+            other=0.0,
+        )
+        if WEIGHTED:
+            rows = rows * tl.load(values + edges, mask=there, other=0.0)[:, None]
+        if SCALED:
+            rows = rows * tl.load(scale + source, mask=there, other=0.0)[:, None]
+        total += tl.sum(rows, 0)
+    return total
+
+
+@triton.jit(do_not_specialize=["graphs", "n"])
+def _short_rows(
+    h, out, more, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, ldm, d, graphs, n,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
+    MORE: tl.constexpr, MOST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Some rows of the result, those with up to MOST edges: the first edge of each row, then the second, and so on."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = rows < n
+    limit = tl.zeros((ROWS,), dtype=tl.int32) + d
+    if LOCAL:
+        graph = tl.load(graph_of_row + rows, mask=inside, other=graphs)
+        k = tl.load(counts + graph, mask=graph < graphs, other=0).to(tl.int32)
+        limit = reach(k, ldh)
+    if tl.program_id(1) * COLUMNS < tl.max(limit, 0):
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        node = tl.load(nodes + rows, mask=inside, other=0)
+        first = tl.load(indptr + node, mask=inside, other=0)
+        many = tl.load(indptr + node + 1, mask=inside, other=0) - first
+        wanted = inside & (many <= MOST)
+        many = tl.where(wanted, many, 0)
+        moved = tl.load(shift + rows, mask=inside, other=0)
+        here = columns[None, :] < limit[:, None]
+        total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        source = tl.load(indices + first, mask=many > 0, other=0) - moved
+        for step in range(0, tl.max(many, 0)):
+            there = step < many
+            x = tl.load(
+                h + source[:, None] * ldh + columns[None, :], mask=there[:, None] & here, other=0.0
+            )
+            if WEIGHTED:
+                x = x * tl.load(values + first + step, mask=there, other=0.0)[:, None]
+            if SCALED and BACK:
+                x = x * tl.load(scale + source, mask=there, other=0.0)[:, None]
+            source = tl.load(indices + first + step + 1, mask=step + 1 < many, other=0) - moved
+            total += x
+        if SCALED and not BACK:
+            total = total * tl.load(scale + rows, mask=inside, other=0.0)[:, None]
+        to = out + rows[:, None] * ldo + columns[None, :]
+        mask = wanted[:, None] & here
+        if ADD:
+            total += tl.load(to, mask=mask, other=0.0)
+        if MORE:
+            total += tl.load(more + rows[:, None] * ldm + columns[None, :], mask=mask, other=0.0)
+        tl.store(to, total, mask=mask)
+
+
+@triton.jit(do_not_specialize=["graphs"])
+def _rows(
+    h, out, more, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, ldm, d, graphs,
+    long_rows,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
+    MORE: tl.constexpr, LISTED: tl.constexpr, MOST: tl.constexpr,
+    MANY: tl.constexpr, REST: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One row of the result: the sum over its edges, MANY at a time as long as there are so many, then REST.
+
+    Every row with up to MOST edges, or with LISTED one of `long_rows`, where −1 is none.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    listed = row >= 0
+    if LISTED:
+        row = tl.load(long_rows + row)
+        listed = row >= 0
+        row = tl.maximum(row, 0)
+    limit = d
+    if LOCAL:
+        graph = tl.load(graph_of_row + row)
+        k = tl.load(counts + graph, mask=graph < graphs, other=0).to(tl.int32)
+        limit = reach(k, ldh)
+    node = tl.load(nodes + row)
+    first, end = tl.load(indptr + node), tl.load(indptr + node + 1)
+    if listed & (tl.program_id(1) * COLUMNS < limit) & (end - first <= MOST):
+        columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        here = columns < limit
+        moved = tl.load(shift + row)
+        total = tl.zeros((COLUMNS,), dtype=tl.float32)
+        many = first + (end - first) // MANY * MANY
+        total = _add_edges(
+            total, first, many, end, h, indices, values, scale, moved, columns, here, ldh,
+            WEIGHTED, SCALED and BACK, MANY,
+        )  # fmt: skip
+        total = _add_edges(
+            total, many, end, end, h, indices, values, scale, moved, columns, here, ldh,
+            WEIGHTED, SCALED and BACK, REST,
+        )  # fmt: skip
+        if SCALED and not BACK:
+            total = total * tl.load(scale + row)
+        to = out + row * ldo + columns
+        if ADD:
+            total += tl.load(to, mask=here, other=0.0)
+        if MORE:
+            total += tl.load(more + row * ldm + columns, mask=here, other=0.0)
+        tl.store(to, total, mask=here)
+
+
+def _has_room(h: Tensor) -> bool:
+    """Whether as many columns as `aligned` can be read, whatever is there behind those of h."""
+    (n, d), ld = h.shape, h.stride(0)
+    end = h.storage_offset() + (n - 1) * ld + aligned(d)
+    return aligned(d) <= ld and 4 * end <= h.untyped_storage().nbytes()
+
+
+def spmm(
+    h: Tensor,
+    nodes: Tensor,
+    shift: Tensor,
+    indptr: Tensor,
+    indices: Tensor,
+    values: Tensor | None,
+    scale: Tensor | None = None,
+    back: bool = False,
+    local: tuple[Tensor, Tensor] | None = None,
+    out: Tensor | None = None,
+    more: Tensor | None = None,
+    most: int = ANY,
+    long_rows: Tensor | None = None,
+) -> Tensor:
+    """A H: [N, D] → [N, D] in float32.
+
+    `scale` [N] multiplies the rows of the result, or with `back` those of h. `local`: the graph of each row, and how
+    many columns each graph has; others are not written. With `out` the result is added to it, and so is `more` [N, D].
+    `long_rows`: every row with more than `most` edges, and any number of −1; None if there are no such rows.
+    """
+    h = by_rows(h)
+    add = out is not None
+    n, d = h.shape
+    if out is None:
+        wide = aligned(d)
+        out = h.new_empty(n, wide)[:, :d]
+        d = wide if n > 0 and _has_room(h) else d
+    if h.numel() == 0:
+        return out
+    other = out if more is None else by_rows(more)
+    weights = indices if values is None else values
+    graph_of_row, counts = (nodes, nodes) if local is None else local
+    inputs = (
+        h, out, other, nodes, shift, indptr, indices, weights, h if scale is None else scale, graph_of_row, counts,
+        h.stride(0), out.stride(0), other.stride(0), d, len(counts),
+    )  # fmt: skip
+    kinds = {
+        "WEIGHTED": values is not None,
+        "SCALED": scale is not None,
+        "BACK": back,
+        "LOCAL": local is not None,
+        "ADD": add,
+        "MORE": more is not None,
+    }
+    if most <= SHORT:
+        wide = min(triton.next_power_of_2(d), 64)
+        _short_rows[(triton.cdiv(n, 32), triton.cdiv(d, wide))](
+            *inputs, n, **kinds, MOST=most, ROWS=32, COLUMNS=wide
+        )
+    else:
+        wide = min(triton.next_power_of_2(d), 128 if local else 256)
+        _rows[(n, triton.cdiv(d, wide))](
+            *inputs, nodes, **kinds, LISTED=False, MOST=most, MANY=64, REST=8, COLUMNS=wide,
+            num_warps=4 if wide > 128 else 2,
+        )  # fmt: skip
+    if long_rows is not None:
+        _rows[(len(long_rows), triton.cdiv(d, 32))](
+            *inputs, long_rows, **kinds, LISTED=True, MOST=ANY, MANY=256, REST=256, COLUMNS=32, num_warps=8
+        )  # fmt: skip
+    return out

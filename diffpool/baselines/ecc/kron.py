@@ -1,0 +1,236 @@
+"""The coarser graphs of ECC: about every second node, by the sign of an eigenvector, and Kron reduction onto them.
+
+Simonovsky and Komodakis, "Dynamic edge-conditioned filters in convolutional neural networks on graphs" (CVPR 2017),
+take the pyramid of Shuman, Faraji and Vandergheynst (2016):
+
+1. Keep the nodes where the eigenvector of the Laplacian's largest eigenvalue is not negative.
+2. Kron reduction: the Laplacian of the kept nodes is L_KK − L_KR L_RR⁻¹ L_RK, R the removed ones. It preserves the
+   effective resistance between any two of them, and is dense.
+3. Sparsify it (Spielman and Srivastava, 2011): keep an edge with a probability that grows with its weight times the
+   effective resistance between its ends, and divide its weight by that probability.
+
+What is decided here (the authors' code for such graphs was never published):
+
+- Each connected component has its own eigenvector, with the sign that makes its largest entry positive: hubs stay.
+- Far from that entry an eigenvector vanishes, and its signs are rounding errors. The nodes there are decided by the
+  eigenvector of the Laplacian restricted to them, and so on. A node without neighbors among them stays.
+- A removed node is pooled into the kept node that a random walk from it most likely meets first.
+- Each edge is kept or not on its own, where Spielman and Srivastava draw edges with replacement. There is one pyramid,
+  the same in every run; the paper's best results are means over five random ones.
+- Weights below `ROUNDING` times the largest degree count as zero.
+
+Matrices of small graphs are dense, which is quick, and effective resistances exact. Those of large graphs are sparse,
+and the reduced Laplacian is made and sparsified `COLUMNS` columns at a time: memory is linear in the nodes and in the
+edges that stay, expected to be at most 1.8 K ln K for K nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.linalg import cholesky, eigh_tridiagonal, solve_triangular
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
+
+EDGES = 0.16 / 0.3**2  # times ln K, for each node: what GSPBox draws, with its ε of 0.3
+SMALL = 128  # nodes of a graph whose matrices are dense
+COLUMNS = 256  # of the reduced Laplacian at once
+PROJECTIONS = 96  # random projections: effective resistances within about 15 %
+STEPS = 300  # at most, to an eigenvector
+VANISHES = 1e-6  # times its largest entry: what counts as zero in an eigenvector
+ROUNDING = 1e-10
+
+Matrix: TypeAlias = np.ndarray | csr_array
+Sparsify = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]  # i, j, weight → weight
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsened:
+    """A coarser graph."""
+
+    adjacency: csr_array  # [K, K]
+    parent: np.ndarray  # [n] int64: the node of the coarser graph that each node is pooled into
+
+
+def coarsened(adjacency: csr_array) -> Coarsened:
+    """An undirected graph with weights of at least 0 [n, n], coarsened once; self-loops do not count."""
+    laplacian = laplacian_of(adjacency)
+    kept = kept_nodes(laplacian)
+    return kron_reduction(laplacian, kept, _sparsifier(laplacian, kept))
+
+
+def laplacian_of(adjacency: csr_array) -> Matrix:
+    """D − A: [n, n]; without edges so light that the equations would be solved by rounding errors."""
+    edges = coo_array(adjacency)
+    heavy = edges.data > ROUNDING * adjacency.sum(1).max(initial=0)
+    chosen = heavy & (edges.row != edges.col)
+    parts = edges.data[chosen], (edges.row[chosen], edges.col[chosen])
+    adjacency = coo_array(parts, shape=adjacency.shape)
+    if adjacency.shape[0] <= SMALL:
+        weights = adjacency.toarray()
+        return np.diag(weights.sum(1)) - weights
+    return csr_array(diags_array(adjacency.sum(1)) - adjacency)
+
+
+def kept_nodes(laplacian: Matrix) -> np.ndarray:
+    """Which nodes stay: [n] bool. Some of each component do, and every isolated node."""
+    kept = np.ones(laplacian.shape[0], bool)
+    undecided = [np.arange(laplacian.shape[0])]
+    while undecided:
+        among = undecided.pop()
+        part = laplacian[among][:, among]
+        if len(among) <= SMALL:
+            part = _dense(part)
+        for nodes in _components(part):
+            vector = _largest_eigenvector(part[nodes][:, nodes])
+            size = np.abs(vector)
+            largest = np.argmax(size > (1 - VANISHES) * size.max())  # the first of those that tie
+            vanishes = size < VANISHES * size.max()
+            removed = (vector * vector[largest] < 0) & ~vanishes
+            kept[among[nodes[removed]]] = False
+            if vanishes.any():
+                undecided.append(among[nodes[vanishes]])
+    return kept
+
+
+def _components(matrix: Matrix) -> Iterator[np.ndarray]:
+    """The nodes of each connected component that has several."""
+    _, component = connected_components(csr_array(matrix), directed=False)
+    sizes = np.bincount(component)
+    for nodes in np.split(np.argsort(component, kind="stable"), np.cumsum(sizes)[:-1]):
+        if len(nodes) > 1:
+            yield nodes
+
+
+def _largest_eigenvector(matrix: Matrix) -> np.ndarray:
+    """The eigenvector of the largest eigenvalue of a symmetric matrix: [n].
+
+    If the eigenvalue is a multiple one, as in a clique: the projection of always the same vector on its eigenvectors.
+    """
+    n = matrix.shape[0]
+    vector = np.random.default_rng(0).standard_normal(n)
+    if n <= SMALL:
+        values, vectors = np.linalg.eigh(_dense(matrix))
+        vectors = vectors[:, values > (1 - 1e-9) * values[-1]]
+        return vectors @ (vector @ vectors)
+    # The method of Lanczos stays among the projections of the vector it starts from; ARPACK's goes on with random ones.
+    steps = min(n, STEPS)
+    basis, diagonal, beside = np.empty((steps, n)), np.empty(steps), np.empty(steps)
+    norm = np.linalg.norm(vector)
+    for step in range(steps):
+        basis[step] = vector / norm
+        known = basis[: step + 1]
+        vector = matrix @ basis[step]
+        length = np.linalg.norm(vector)
+        diagonal[step] = vector @ basis[step]
+        for _ in range(2):  # the second time takes off the rounding errors of the first
+            vector = vector - (known @ vector) @ known
+        beside[step] = norm = np.linalg.norm(vector)
+        last = step + 1 == steps or norm <= 1e-12 * length
+        if last or step % 8 == 7:
+            value, weight = eigh_tridiagonal(
+                diagonal[: step + 1], beside[:step], select="i", select_range=(step, step)
+            )
+            if last or norm * abs(weight[-1, 0]) <= 1e-9 * value[0]:
+                break
+    return weight[:, 0] @ known
+
+
+def kron_reduction(
+    laplacian: Matrix, kept: np.ndarray, sparsify: Sparsify | None = None
+) -> Coarsened:
+    """The graph on the kept nodes, [n] bool; `sparsify` gets its edges and gives their new weights."""
+    stay, gone = np.flatnonzero(kept), np.flatnonzero(~kept)
+    rows = laplacian[stay]
+    direct, across = rows[:, stay], rows[:, gone]  # L_KK, L_KR
+    solve = _solver(laplacian[gone][:, gone])
+    least = ROUNDING * laplacian.diagonal().max(initial=0)
+    nearest, chance = np.zeros(len(gone), np.int64), np.zeros(len(gone))
+    edges = [np.empty((3, 0))]  # i, j, weight
+    for first in range(0, len(stay), COLUMNS):
+        columns = slice(first, first + COLUMNS)
+        # −L_RR⁻¹ L_RK: how likely a random walk from a removed node meets this kept node first
+        meets = -solve(_dense(across[columns]).T)  # [R, columns]
+        weights = -_dense(direct[:, columns]) - across @ meets  # [K, columns]
+        i, j = np.nonzero(np.tril(weights, -1 - first) > least)
+        weight = weights[i, j]
+        if sparsify is not None:
+            weight = sparsify(i, first + j, weight)
+        found = np.stack([i, first + j, weight])
+        edges.append(found[:, weight > 0])
+        meets = meets.round(9)  # the first of those that tie, whatever the rounding errors
+        best = meets.argmax(1)
+        likely = meets[np.arange(len(gone)), best]
+        nearest = np.where(likely > chance, first + best, nearest)
+        chance = np.maximum(likely, chance)
+    i, j, weight = np.concatenate(edges, 1)
+    ends = np.concatenate([i, j]).astype(np.int64), np.concatenate([j, i]).astype(np.int64)
+    size = len(stay)
+    adjacency = csr_array((np.concatenate([weight, weight]), ends), shape=(size, size))
+    parent = np.empty(len(kept), np.int64)
+    parent[stay], parent[gone] = np.arange(size), nearest
+    return Coarsened(adjacency, parent)
+
+
+def _sparsifier(laplacian: Matrix, kept: np.ndarray) -> Sparsify:
+    """Edges chosen by effective resistances, which are those of the graph before Kron reduction."""
+    place = _embedding(laplacian)[kept]
+    rng = np.random.default_rng(0)
+    factor = EDGES * np.log(max(len(place), 2))
+
+    def sparsify(i: np.ndarray, j: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        between = place[i] - place[j]
+        resistance = np.einsum("ed,ed->e", between, between)
+        probability = np.minimum(factor * weight * resistance, 1)
+        return np.where(rng.random(len(i)) < probability, weight / probability, 0)
+
+    return sparsify
+
+
+def _embedding(laplacian: Matrix) -> np.ndarray:
+    """Points whose squared distances are the effective resistances, within a component: [n, D].
+
+    Large graphs: L⁺ Bᵀ W^½ Q for the incidence matrix B and random signs Q, in expectation (Spielman and Srivastava).
+    """
+    n = laplacian.shape[0]
+    _, component = connected_components(csr_array(laplacian), directed=False)
+    free = np.ones(n, bool)
+    free[np.unique(component, return_index=True)[1]] = False  # one node of each is at the origin
+    grounded = laplacian[free][:, free]
+    if isinstance(grounded, np.ndarray):
+        root = cholesky(grounded, lower=True)
+        points = np.zeros((n, len(root)))
+        points[free] = solve_triangular(root, np.eye(len(root)), lower=True).T
+        return points
+    upper = coo_array(laplacian)
+    chosen = upper.row < upper.col
+    root = np.sqrt(-upper.data[chosen] / PROJECTIONS)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(root), PROJECTIONS))
+    edge, ones = np.arange(len(root)), np.ones(len(root))
+    nodes = (upper.row[chosen], upper.col[chosen])
+    ends = [csr_array((ones, (i, edge)), shape=(n, len(root))) for i in nodes]
+    right = (ends[0] - ends[1]) @ (signs * root[:, None])
+    points = np.zeros((n, PROJECTIONS))
+    points[free] = _solver(grounded)(right[free])
+    return points
+
+
+def _solver(matrix: Matrix) -> Callable[[np.ndarray], np.ndarray]:
+    """X ↦ M⁻¹X for a symmetric, diagonally dominant M."""
+    if isinstance(matrix, np.ndarray):
+        return lambda right: np.linalg.solve(matrix, right)
+    if matrix.shape[0] == 0:
+        return lambda right: right
+    options = {"SymmetricMode": True}
+    factors = splu(
+        csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0, options=options
+    )
+    return factors.solve
+
+
+def _dense(matrix: Matrix) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()

@@ -1,0 +1,41 @@
+"""Structure2Vec with mean-field inference (Dai, Dai and Song, 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from diffpool.graphs import Graphs
+from diffpool.nn.linear import Linear
+from diffpool.nn.norm import Steps
+
+
+class Structure2Vec(nn.Module):
+    """μ ← relu(X W₁ + A μ W₂), `layers` times, from μ = relu(X W₁) on: [N, in] → [N, width].
+
+    An encoder like `Encoder`: all layers share W₁ and W₂, because each is one round of updates of the same mean field.
+    Deviation: `last_order`, by default a batch normalization, comes at the end. The sums over neighbors have no
+    bound, and on a pooled graph, whose edges weigh as much as all edges between two clusters, they overflow without it.
+    """
+
+    def __init__(
+        self,
+        num_inputs: int,
+        width: int,
+        layers: int = 3,
+        last_order: Sequence[str] = ("batch",),
+        models: int = 1,
+    ):
+        super().__init__()
+        self.layers, self.num_outputs = layers, width
+        self.own = Linear(num_inputs, width, models=models)
+        self.neighbors = Linear(width, width, bias=False, models=models)
+        self.steps = Steps(last_order, width, models)
+
+    def forward(self, graphs: Graphs, x: Tensor) -> Tensor:
+        own = self.own(x)
+        mu = own.relu()
+        for _ in range(self.layers):
+            mu = (own + self.neighbors(graphs.propagate(mu))).relu()
+        return self.steps(graphs, mu)

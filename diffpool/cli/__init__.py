@@ -1,0 +1,5 @@
+"""The command line."""
+
+from diffpool.cli.commands import main
+
+__all__ = ["main"]

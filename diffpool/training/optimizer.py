@@ -1,0 +1,121 @@
+"""Adam with gradient clipping for M models side by side: all their parameters are one matrix [M, P].
+
+A few operations a step, however many parameters and models. Each model has its own learning rate, weight decay,
+clipping and count of steps; one that has no graphs in a step is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adam import adam
+
+from diffpool.backends import select as native
+from diffpool.training.settings import Training
+
+BETAS, EPS = (0.9, 0.999), 1e-8
+
+
+class Optimizer:
+    """Adam on the parameters of a model, which become views of one matrix; frozen ones are left alone.
+
+    The model must be on its device before, and stay there. Weight matrices are the parameters with two axes or more
+    behind that of the models.
+    """
+
+    def __init__(self, model: nn.Module, configs: Training | Sequence[Training]):
+        configs = [configs] if isinstance(configs, Training) else list(configs)
+        self.views = [p for p in model.parameters() if p.requires_grad]
+        rows = [p.detach().reshape(len(configs), -1) for p in self.views]
+        # Zeros behind each, so that the next one starts at a multiple of 16: it is read faster so.
+        self.gaps = [row.new_zeros(len(configs), -row.shape[1] % 16) for row in rows]
+        self.parameters = self._joined(rows)
+        start = 0
+        for p, row, gap in zip(self.views, rows, self.gaps, strict=True):
+            p.data = self.parameters[:, start : start + row.shape[1]].view(p.shape)
+            start += row.shape[1] + gap.shape[1]
+        self.gradient = torch.zeros_like(self.parameters)
+        self.mean, self.square = (
+            torch.zeros_like(self.parameters),
+            torch.zeros_like(self.parameters),
+        )
+
+        def column(name: str) -> Tensor:
+            values = [getattr(config, name) for config in configs]
+            return self.parameters.new_tensor(values)[:, None]  # [M, 1]
+
+        self.rate, self.clip = column("learning_rate"), column("clip")
+        self.decay: Tensor | None = None
+        if any(c.weight_decay for c in configs):
+            matrices = [
+                torch.full_like(r, p.dim() > 2) for p, r in zip(self.views, rows, strict=True)
+            ]
+            self.decay = column("weight_decay") * self._joined(matrices)  # [M, P]
+        self.steps = torch.zeros_like(self.rate, dtype=torch.float32)
+        # One model with graphs in every step is updated by PyTorch's own kernel, in one pass.
+        self.single_rate = configs[0].learning_rate if len(configs) == 1 else None
+
+    def _joined(self, rows: list[Tensor], out: Tensor | None = None) -> Tensor:
+        """One for each parameter side by side, with the gaps: [M, P]."""
+        both = [t for pair in zip(rows, self.gaps, strict=True) for t in pair if t.shape[1] > 0]
+        return torch.cat(both, 1, out=out)
+
+    @torch.no_grad()
+    def step(self, loss: Tensor, present: Tensor | None = None) -> None:
+        """Move the parameters down the gradient of the loss, its norm clipped; `present` [M] says of which models."""
+        found = torch.autograd.grad(loss, self.views, allow_unused=True, materialize_grads=True)
+        gradient = self.gradient
+        self._joined([g.reshape(len(gradient), -1) for g in found], gradient)
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        if present is not None and native.suits_triton(gradient):
+            self._step_on_gpu(norm, present)
+            return
+        gradient.mul_((self.clip / (norm + 1e-6)).clamp(max=1.0))
+        if self.decay is not None:
+            gradient.addcmul_(self.parameters, self.decay)
+        first, second = BETAS
+        if present is None and self.single_rate is not None:
+            adam(
+                [self.parameters],
+                [gradient],
+                [self.mean],
+                [self.square],
+                [],
+                [self.steps[0, 0]],
+                fused=True,
+                amsgrad=False,
+                beta1=first,
+                beta2=second,
+                lr=self.single_rate,
+                weight_decay=0.0,
+                eps=EPS,
+                maximize=False,
+            )
+            return
+        if present is None:
+            present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
+        here = present[:, None].to(gradient.dtype)  # 0 leaves everything of a model as it is
+        self.steps += present[:, None]
+        self.mean.addcmul_(gradient - self.mean, (1 - first) * here)
+        self.square.addcmul_(gradient.square() - self.square, (1 - second) * here)
+        steps = self.steps.double().clamp(min=1)
+        rate = (self.rate * here / (1 - first**steps)).to(gradient.dtype)
+        spread = ((1 - second**steps).sqrt()).to(gradient.dtype)
+        self.parameters.addcdiv_(self.mean * -rate, (self.square.sqrt() / spread).add_(EPS))
+
+    def _step_on_gpu(self, norm: Tensor, present: Tensor) -> None:
+        from diffpool.backends.triton.adam import adam
+
+        self.steps += present[:, None]
+        moments = (self.parameters, self.gradient, self.mean, self.square, self.decay)
+        adam(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a run needs to go on later, beside the parameters; every tensor has a row for each model."""
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])

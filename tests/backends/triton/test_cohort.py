@@ -1,0 +1,125 @@
+"""Cohorts on a GPU: dropout in captured steps, models that leave, memory that does not suffice."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from diffpool.architecture import PAPER
+from diffpool.builder import build
+from diffpool.data import GraphDataset, embedded, single_split
+from diffpool.experiments import evaluate, settings_for
+from diffpool.training import Cohort, Training, running
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+RATES = (0.5, 0.0, 0.3, 0.7)
+
+
+def cohort(dataset: GraphDataset, epochs: tuple[int, ...] = (3, 3, 3, 3)) -> Cohort:
+    torch.manual_seed(0)
+    architecture = replace(PAPER, hidden=8, head=(5,))
+    model = build(architecture, dataset.num_features, 2, dataset.largest, models=4)
+    configs = [
+        Training(epochs=e, seed=m, batch_size=7 + m, dropout=rate)
+        for m, (e, rate) in enumerate(zip(epochs, RATES, strict=True))
+    ]
+    folds = [single_split(dataset.y.cpu(), seed) for seed in range(4)]
+    return Cohort(model.to(dataset.x.device, dataset.x.dtype), dataset, folds, configs)
+
+
+def losses(made: Cohort) -> list[float]:
+    found = []
+    while not made.finished:
+        found += [row.train_loss for row in made.train_epoch() if row is not None]
+    return found
+
+
+def test_dropout_on_the_gpu_is_that_of_the_cpu_in_double_precision() -> None:
+    dataset = embedded(40, seed=3, rungs=4)
+    dataset = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
+    here, there = (losses(cohort(dataset.to(device))) for device in ("cpu", "cuda"))
+    assert here == pytest.approx(there, rel=1e-7)
+
+
+def test_captured_steps_draw_new_masks_every_time_as_uncaptured_ones_do() -> None:
+    dataset = embedded(60, seed=3, rungs=4).to("cuda")
+    found = []
+    for capture in (True, False):
+        made = cohort(dataset)
+        assert made.running.captured is not None
+        if not capture:
+            made.running.captured = None
+        found.append(losses(made))
+    assert found[0] == pytest.approx(found[1], rel=2e-3)
+
+
+def test_models_that_have_stopped_leave_with_their_captured_programs() -> None:
+    """The numbers of the others stay those of the CPU, to rounding."""
+    dataset = embedded(60, seed=3, rungs=4)
+    made = cohort(dataset.to("cuda"), epochs=(1, 4, 1, 2))
+    before = weakref.ref(made.running.captured)
+    rows = made.train_epoch()
+    found = [row.train_loss for row in rows]
+    assert before() is not None
+    found += losses(made)
+    assert before() is None
+    assert made.running.members == [1]
+    assert made.running.captured is not None
+    assert found == pytest.approx(losses(cohort(dataset, epochs=(1, 4, 1, 2))), rel=2e-2)
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limited() -> Iterator[Any]:
+    """Calls with a number of bytes limit what PyTorch may take of the GPU."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    yield lambda size: torch.cuda.set_per_process_memory_fraction(size / total)
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.cuda.empty_cache()
+
+
+def reserved(dataset: GraphDataset, method: Any, path: Path, models: int) -> tuple[int, int]:
+    """The bytes that stay reserved whatever is trained, and those for so many models side by side at most."""
+    torch.cuda.reset_peak_memory_stats()
+    evaluate(method, dataset, out=path, cohort=models)
+    peak = torch.cuda.max_memory_reserved()
+    gc.collect()
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(), peak
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6])
+def test_a_cohort_that_does_not_fit_is_trained_in_parts(
+    share: float, tmp_path: Path, limited: Any, monkeypatch: Any
+) -> None:
+    """Wherever the memory ends: in a step that is not captured yet, or in the capture of it."""
+    dataset = embedded(100, seed=0).to("cuda")
+    method = settings_for("diffpool", "embedded", epochs=2, batch_size=40)
+    always, needed = reserved(dataset, method, tmp_path / "all.jsonl", 10)
+    sizes: list[int] = []
+    begin = running.RunningModels.__init__
+
+    def counted(models: Any, *words: Any) -> None:
+        sizes.append(len(words[1]))
+        begin(models, *words)
+
+    monkeypatch.setattr(running.RunningModels, "__init__", counted)
+    notices: list[str] = []
+    limited(always + share * (needed - always))
+    result = evaluate(
+        method, dataset, out=tmp_path / "parts.jsonl", cohort=10, notify=notices.append
+    )
+    assert len(result.records) == 10
+    assert sizes[:2] == [10, 5]
+    assert notices[0] == "no memory for 10 models side by side: they start anew, 5 at a time"

@@ -1,0 +1,84 @@
+"""Every neural method on a GPU: the losses of the CPU, captured and not. Skipped where there is none."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diffpool.builder import build
+from diffpool.data import GraphDataset, single_split
+from diffpool.experiments import METHODS, Method, prepared
+from diffpool.nn import GraphClassifier
+from diffpool.training import Cohort, Training
+from tests.backends.triton.test_kernels import uneven
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in METHODS},
+    "straight-through": ("diffpool", {"assignment": "straight-through", "poolings": 2}),
+    "gumbel": ("diffpool", {"assignment": "gumbel"}),
+    "two levels of random clusters": ("random-assignment", {"poolings": 2}),
+}
+MODELS = 3
+
+
+def case(name: str) -> tuple[Method, GraphDataset, GraphClassifier]:
+    method_name, changes = CHANGES[name]
+    if method_name == "patchy-san" and find_spec("igraph") is None:
+        pytest.skip("igraph is not installed")
+    method = METHODS[method_name]
+    architecture = replace(method.architecture, hidden=8, field_count=9, field_size=4, **changes)
+    method, dataset = prepared(replace(method, architecture=architecture), uneven(60))
+    torch.manual_seed(0)
+    model = build(method.architecture, 6, 2, dataset.largest, models=MODELS)
+    return method, dataset, model
+
+
+def losses_of(
+    model: GraphClassifier,
+    dataset: GraphDataset,
+    method: Method,
+    capture: bool = True,
+    epochs: int = 3,
+) -> list[float]:
+    folds = [single_split(dataset.y.cpu(), seed) for seed in range(MODELS)]
+    usual = Training(epochs=3, dropout=method.training.dropout)
+    configs = [replace(usual, seed=seed, batch_size=7 + seed) for seed in range(MODELS)]
+    cohort = Cohort(copy.deepcopy(model).to(dataset.x.device), dataset, folds, configs)
+    if not capture:
+        cohort.running.captured = None
+    rows = [cohort.train_epoch() for _ in range(epochs)]
+    return [value for epoch in rows for r in epoch for value in (r.train_loss, r.validation_loss)]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_cohort_on_the_gpu_is_the_cohort_on_the_cpu(name: str) -> None:
+    """In double precision, over some epochs."""
+    method, dataset, model = case(name)
+    double = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
+    here, there = (losses_of(model.double(), double.to(d), method) for d in ("cpu", "cuda"))
+    assert np.isfinite(here).all()
+    assert there == pytest.approx(here, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_captured_steps_do_what_uncaptured_ones_do(name: str) -> None:
+    """In single precision, with several capacities; memory that is not written must not be read.
+
+    Over one epoch where assignments are hard: rounding can move a node to another cluster, and then two trainings part.
+    """
+    method, dataset, model = case(name)
+    dataset = dataset.to("cuda")
+    torch.full((2**26,), torch.nan, device="cuda")
+    epochs = 1 if name in ("straight-through", "gumbel") else 3
+    captured, eager = (
+        losses_of(model, dataset, method, capture, epochs) for capture in (True, False)
+    )
+    assert captured == pytest.approx(eager, rel=5e-3)

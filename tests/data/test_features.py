@@ -1,0 +1,203 @@
+"""Features: an explicit choice, the same for training and prediction, standardized on the training part alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diffpool.architecture import PAPER
+from diffpool.builder import build
+from diffpool.data import Categories, FeatureMap, GraphDataset, RawGraphs
+from diffpool.data.features import MOST_DEGREES, clustering_coefficients
+from diffpool.errors import DataError, SettingError
+from diffpool.training import fit_inputs
+
+
+def raw_graphs(**tables: Any) -> RawGraphs:
+    """A path of three nodes, a single node, and a triangle."""
+    source, target = np.array([0, 1, 4, 5, 6]), np.array([1, 2, 5, 6, 4])
+    return RawGraphs.from_edges("toy", [3, 1, 3], source, target, one_way=True, **tables)
+
+
+LABELS = Categories.from_values(np.array([1, 2, 1, 5, 5, 5, 2]))
+ATTRIBUTES = np.arange(14.0).reshape(7, 2)
+
+
+def test_auto_takes_attributes_and_labels_and_else_degrees() -> None:
+    assert FeatureMap.choose(raw_graphs()).nodes == ("degree", "log-degree")
+    assert FeatureMap.choose(raw_graphs(node_labels=LABELS)).nodes == ("labels",)
+    both = FeatureMap.choose(raw_graphs(node_labels=LABELS, node_attributes=ATTRIBUTES))
+    assert both.nodes == ("attributes", "labels")
+    assert both.describe() == "attributes (2), labels (3)"
+    assert both.num_features == 5
+    assert both.standardized.tolist() == [True, True, False, False, False]
+
+
+def test_every_part_gives_its_columns() -> None:
+    raw = raw_graphs(node_labels=LABELS, node_attributes=ATTRIBUTES)
+    parts = "raw-attributes,labels,degree,log-degree,clustering,constant"
+    chosen = FeatureMap.choose(raw, parts)
+    x = chosen.apply(raw).x
+    assert x.dtype == np.float32
+    assert x.shape == (7, chosen.num_features) == (7, 2 + 3 + 3 + 1 + 1 + 1)
+    assert np.array_equal(x[:, :2], ATTRIBUTES)
+    assert np.array_equal(x[:, 2:5].argmax(1), LABELS.codes[:, 0])
+    degree = [1, 2, 1, 0, 2, 2, 2]
+    assert np.array_equal(x[:, 5:8].argmax(1), degree)
+    assert np.allclose(x[:, 8], np.log1p(degree))
+    assert x[:, 9].tolist() == [0, 0, 0, 0, 1, 1, 1]
+    assert x[:, 10].tolist() == [1] * 7
+
+
+def test_degrees_beyond_the_last_column_share_it() -> None:
+    leaves = MOST_DEGREES + 20
+    star = RawGraphs.from_edges(
+        "star", [leaves + 1], np.zeros(leaves, int), np.arange(1, leaves + 1), one_way=True
+    )
+    chosen = FeatureMap.choose(star, "degree")
+    assert chosen.num_features == MOST_DEGREES + 1
+    assert chosen.apply(star).x[0].argmax() == MOST_DEGREES
+    small = FeatureMap.choose(raw_graphs(), "degree")  # one that knows degrees up to 2
+    assert small.apply(star).x[0].tolist() == [0, 0, 1]
+
+
+def test_the_clustering_coefficient_is_that_of_networkx() -> None:
+    nx = pytest.importorskip("networkx")
+    graphs = [nx.gnp_random_graph(n, 0.4, seed=n) for n in (1, 2, 9, 14, 20)]
+    source, target, start = [], [], 0
+    for graph in graphs:
+        pairs = np.array(graph.edges, np.int64).reshape(-1, 2) + start
+        source.append(pairs[:, 0])
+        target.append(pairs[:, 1])
+        start += len(graph)
+    sizes = [len(graph) for graph in graphs]
+    raw = RawGraphs.from_edges(
+        "r", sizes, np.concatenate(source), np.concatenate(target), one_way=True
+    )
+    expected = [value for graph in graphs for value in nx.clustering(graph).values()]
+    for most in (1, 50, 10**6):  # however many edges at a time
+        assert np.allclose(clustering_coefficients(raw, most), expected)
+
+
+def test_labels_that_were_not_there_are_rows_of_zeros_and_reported() -> None:
+    known = raw_graphs(node_labels=Categories.from_values(np.array([1, 2, 1, 1, 2, 2, 2])))
+    chosen = FeatureMap.choose(known)
+    made = chosen.apply(raw_graphs(node_labels=LABELS))
+    assert made.x.sum(1).tolist() == [1, 1, 1, 0, 0, 0, 1]
+    assert made.unseen == {"node label": {"5": 3}}
+    assert chosen.apply(known).unseen == {}
+
+
+def test_edge_labels_and_attributes_are_channels() -> None:
+    raw = raw_graphs(
+        edge_labels=Categories.from_values(np.array([0, 1, 2, 1, 0])),
+        edge_attributes=np.arange(5.0)[:, None],
+    )
+    chosen = FeatureMap.choose(raw, edges=True)
+    assert chosen.edges == ("labels", "attributes")
+    edges = chosen.apply(raw).edges
+    assert edges.shape == (10, 4) == (raw.num_edges, chosen.num_edge_features)
+    assert np.array_equal(edges[:, :3].argmax(1), raw.edge_labels.codes[:, 0])
+    assert np.array_equal(edges[:, 3], raw.edge_attributes[:, 0])
+    assert chosen.describe().endswith("; edges: labels, attributes")
+
+
+def test_graphs_without_edges_need_no_edge_features() -> None:
+    raw = raw_graphs(
+        edge_labels=Categories.from_values(np.array([0, 1, 2, 1, 0])),
+        edge_attributes=np.arange(5.0)[:, None],
+    )
+    chosen = FeatureMap.choose(raw, "constant", edges=True)
+    alone = RawGraphs.from_edges("alone", [1], np.empty(0), np.empty(0))
+    assert chosen.apply(alone).edges.shape == (0, 4)
+
+
+def test_features_that_are_not_there_are_an_error() -> None:
+    with pytest.raises(SettingError, match="it has no node labels"):
+        FeatureMap.choose(raw_graphs(), "labels")
+    with pytest.raises(SettingError, match="it has no attributes"):
+        FeatureMap.choose(raw_graphs(), ["constant", "attributes"])
+    with pytest.raises(SettingError, match="got 'color'"):
+        FeatureMap.choose(raw_graphs(), "color")
+    with pytest.raises(SettingError, match="expected edge labels or attributes in toy"):
+        FeatureMap.choose(raw_graphs(), edges=True)
+    chosen = FeatureMap.choose(raw_graphs(node_attributes=ATTRIBUTES))
+    with pytest.raises(DataError, match="expected 2 columns of node attributes in toy, got 1"):
+        chosen.apply(raw_graphs(node_attributes=ATTRIBUTES[:, :1]))
+    with pytest.raises(DataError, match=r"expected node attributes \(2 columns\) in toy, got none"):
+        chosen.apply(raw_graphs())
+
+
+def test_a_choice_survives_json() -> None:
+    raw = raw_graphs(node_labels=LABELS, node_attributes=ATTRIBUTES)
+    for parts in ("auto", "degree", "labels,clustering"):
+        chosen = FeatureMap.choose(raw, parts)
+        assert FeatureMap.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": 3},
+        {"nodes": ["color"]},
+        {"node_attributes": -1},
+        {"most_degree": True},
+        {"node_labels": [[1]]},
+        {"more": 1},
+    ],
+)
+def test_a_damaged_choice_is_refused(change: dict[str, Any]) -> None:
+    values = FeatureMap.choose(raw_graphs(node_labels=LABELS)).to_json()
+    with pytest.raises((ValueError, TypeError, SettingError)):
+        FeatureMap.from_json({**values, **change})
+
+
+def test_attributes_are_standardized_by_the_training_graphs_alone() -> None:
+    raw = raw_graphs(
+        node_labels=LABELS,
+        node_attributes=ATTRIBUTES,
+        classes=Categories.from_values(np.array([0, 1, 0])),
+    )
+    dataset = GraphDataset.from_raw(raw)
+    model = build(PAPER, dataset.num_features, 2, dataset.largest)
+    fit_inputs(model, dataset, np.array([0, 1]))
+    standard = model.inputs(dataset.x)
+    train = standard[:4]
+    torch.testing.assert_close(train[:, :2].mean(0), torch.zeros(2), atol=1e-6, rtol=0)
+    torch.testing.assert_close(train[:, :2].std(0, correction=0), torch.ones(2))
+    assert torch.equal(standard[:, 2:], dataset.x[:, 2:])
+    assert (
+        standard[4:, :2].mean() > 1
+    )  # the test graph is far from the training graphs and stays so
+
+
+def test_a_constant_attribute_is_shifted_and_not_divided() -> None:
+    raw = raw_graphs(
+        node_attributes=np.full((7, 1), 5.0), classes=Categories.from_values(np.array([0, 1, 0]))
+    )
+    dataset = GraphDataset.from_raw(raw)
+    model = build(PAPER, 1, 2, 3)
+    fit_inputs(model, dataset, np.array([0, 2]))
+    assert torch.equal(model.inputs(dataset.x), torch.zeros(7, 1))
+
+
+def test_graphs_without_classes_and_targets_cannot_be_trained_on() -> None:
+    with pytest.raises(DataError, match="expected a class or a target for every graph of toy"):
+        GraphDataset.from_raw(raw_graphs())
+
+
+def test_directed_edges_are_used_in_both_directions_unless_asked() -> None:
+    raw = RawGraphs.from_edges(
+        "d",
+        [2, 2],
+        np.array([0, 2]),
+        np.array([1, 3]),
+        classes=Categories.from_values(np.array([0, 1])),
+    )
+    assert raw.directed
+    assert GraphDataset.from_raw(raw).graphs.num_edges == 4
+    assert GraphDataset.from_raw(raw, directed=True).graphs.num_edges == 2

@@ -1,0 +1,455 @@
+"""Data sets by name: from a folder, the cache or a server. The servers here are on this machine and misbehave."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from diffpool.data import download
+from diffpool.data.find import load_raw
+from diffpool.errors import DataError
+
+TEXTS = {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "7\n8\n"}
+
+
+def zipped(**changes: str) -> bytes:
+    """A zip file of some kilobytes: it comes in several pieces."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for part, text in {**TEXTS, **changes}.items():
+            file.writestr(f"TOY/TOY_{part}.txt", text)
+        file.writestr("TOY/README.txt", "x" * 300_000)
+    return buffer.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, no folder, and a server that does not exist, without waiting between attempts."""
+    monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DIFFPOOL_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.delenv("DIFFPOOL_DATA", raising=False)
+    monkeypatch.setattr(download, "WAIT", 0.0)
+    monkeypatch.setattr(download, "TIMEOUT", 5.0)
+    return tmp_path / "cache"
+
+
+def files(cache: Path) -> list[str]:
+    """What a download left, without the lock."""
+    folder = cache / "downloads"
+    left = folder.iterdir() if folder.exists() else ()
+    return sorted(file.name for file in left if file.suffix != ".lock")
+
+
+# --- folders -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["TOY.zip", "TOY", "TOY/raw", "TOY/TOY"])
+@pytest.mark.parametrize("how", ["argument", "environment"])
+def test_a_data_set_is_found_in_the_folder_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, how: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    if place == "TOY.zip":
+        (data / place).write_bytes(zipped())
+    else:
+        (data / place).mkdir(parents=True)
+        for part, text in TEXTS.items():
+            (data / place / f"TOY_{part}.txt").write_text(text)
+    if how == "environment":
+        monkeypatch.setenv("DIFFPOOL_DATA", str(data))
+    for _ in range(2):  # the second time from the cache
+        assert load_raw("TOY", data if how == "argument" else None).sizes.tolist() == [2, 1]
+
+
+def test_the_argument_goes_before_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, indicator in (("a", "1\n1\n2\n"), ("b", "1\n1\n1\n2\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "TOY.zip").write_bytes(zipped(graph_indicator=indicator))
+    monkeypatch.setenv("DIFFPOOL_DATA", str(tmp_path / "b"))
+    assert load_raw("TOY").num_nodes == 4
+    assert load_raw("TOY", tmp_path / "a").num_nodes == 3
+
+
+def test_a_folder_that_is_none_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = tmp_path / "nowhere"
+    with pytest.raises(
+        DataError, match=r"data sets in --data-dir, got .*nowhere, which is none: name"
+    ):
+        load_raw("TOY", nowhere)
+    monkeypatch.setenv("DIFFPOOL_DATA", str(nowhere))
+    with pytest.raises(
+        DataError, match=r"data sets in DIFFPOOL_DATA, got .*nowhere, which is none"
+    ):
+        load_raw("TOY")
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "a/b", "../TOY", "a\\b", "a b", "TOY\n", "é", "a?b"]
+)
+def test_what_is_no_name_is_an_error(name: str) -> None:
+    with pytest.raises(DataError, match=r"expected a name of letters, digits and _ . \+ -, got "):
+        load_raw(name)
+
+
+def test_a_fault_in_a_folder_is_reported_and_nothing_is_downloaded_or_written(
+    tmp_path: Path, cache: Path
+) -> None:
+    (tmp_path / "TOY.zip").write_bytes(zipped(A="1, 9\n"))
+    with pytest.raises(DataError, match=r"TOY_A.txt, line 1: expected node numbers from 1 to 3"):
+        load_raw("TOY", tmp_path)
+    assert not cache.exists()
+
+
+# --- servers -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Server:
+    """What a server has and how it behaves; what it was asked."""
+
+    content: bytes = field(default_factory=zipped)
+    etag: str | None = '"1"'
+    modified: str | None = None
+    ranges: bool = True  # answers requests for the rest of a file
+    length: bool = True  # says how long the file is
+    breaks_after: list[int | None] = field(
+        default_factory=list
+    )  # bytes, of each answer; None: never
+    statuses: list[int] = field(default_factory=list)  # of the first answers, instead of the file
+    seconds: float = 0.0  # waits before the last byte
+    asked: list[str | None] = field(default_factory=list)  # the ranges
+    url: str = ""
+
+
+def handler(server: Server) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.0"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            wanted = self.headers["Range"]
+            server.asked.append(wanted)
+            if server.statuses and self.path == "/TOY.zip":
+                return self.send_error(server.statuses.pop(0))
+            if self.path != "/TOY.zip":
+                return self.send_error(404)
+            start = 0
+            if (
+                wanted
+                and server.ranges
+                and self.headers["If-Range"] in (None, server.etag, server.modified)
+            ):
+                start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+                if start >= len(server.content):
+                    return self.send_error(416)
+            self.send_response(206 if start else 200)
+            body = server.content[start:]
+            if start:
+                total = len(server.content)
+                self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+            if server.length:
+                self.send_header("Content-Length", str(len(body)))
+            if server.etag:
+                self.send_header("ETag", server.etag)
+            if server.modified:
+                self.send_header("Last-Modified", server.modified)
+            self.end_headers()
+            end = server.breaks_after.pop(0) if server.breaks_after else None
+            self.wfile.write(body[:end] if end is not None else body[:-1])
+            self.wfile.flush()
+            time.sleep(server.seconds)
+            if end is None:
+                self.wfile.write(body[-1:])
+            return None
+
+    return Handler
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
+    """Start a server that behaves as told, and make it the one to download from."""
+    running = []
+
+    def start(**behavior: object) -> Server:
+        server = Server(**behavior)  # type: ignore[arg-type]
+        listener = ThreadingHTTPServer(("127.0.0.1", 0), handler(server))
+        running.append(listener)
+        threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        server.url = f"http://127.0.0.1:{listener.server_address[1]}"
+        monkeypatch.setenv("DIFFPOOL_URL", server.url)
+        return server
+
+    yield start
+    for listener in running:
+        listener.shutdown()
+        listener.server_close()
+
+
+Serve = Callable[..., Server]
+
+
+def test_a_data_set_is_downloaded_once(serve: Serve, cache: Path, tmp_path: Path) -> None:
+    server = serve()
+    seen: list[tuple[int, int | None]] = []
+    (tmp_path / "empty").mkdir()
+    raw = load_raw("TOY", tmp_path / "empty", progress=lambda *bytes_: seen.append(bytes_))
+    assert raw.sizes.tolist() == [2, 1]
+    assert len(seen) > 2
+    assert seen[-1] == (len(server.content), len(server.content))
+    assert load_raw("TOY").sizes.tolist() == [2, 1]
+    assert server.asked == [None]
+    assert files(cache) == ["TOY.zip"]
+
+
+def test_refresh_downloads_again(serve: Serve) -> None:
+    server = serve()
+    assert load_raw("TOY").num_nodes == 3
+    server.content, server.etag = zipped(graph_indicator="1\n1\n1\n2\n"), '"2"'
+    assert load_raw("TOY").num_nodes == 3
+    assert load_raw("TOY", refresh=True).num_nodes == 4
+    assert load_raw("TOY").num_nodes == 4
+
+
+def test_a_failed_refresh_leaves_the_earlier_download(serve: Serve, cache: Path) -> None:
+    server = serve()
+    load_raw("TOY")
+    server.content = b"<html>under construction</html>"
+    with pytest.raises(DataError, match="gave something else"):
+        load_raw("TOY", refresh=True)
+    assert files(cache) == ["TOY.zip"]
+    assert load_raw("TOY").num_nodes == 3
+
+
+@pytest.mark.parametrize("validator", ["etag", "modified", "weak", "none"])
+def test_a_broken_download_is_resumed(serve: Serve, cache: Path, validator: str) -> None:
+    version: dict[str, str | None] = {"etag": None, "modified": None}
+    if validator == "weak":
+        version["etag"] = 'W/"1"'
+    elif validator != "none":
+        version[validator] = "1"
+    server = serve(breaks_after=[100_000, 50_000], **version)
+    assert load_raw("TOY").num_nodes == 3
+    assert server.asked == [None, "bytes=100000-", "bytes=150000-"]
+    assert files(cache) == ["TOY.zip"]
+    assert (cache / "downloads" / "TOY.zip").read_bytes() == server.content
+
+
+def test_a_download_is_resumed_by_a_later_call(serve: Serve, cache: Path) -> None:
+    server = serve(breaks_after=[100_000, 10, 10, 10])
+    with pytest.raises(DataError, match=r"in 4 attempts: it ended after 100,030 of .* bytes"):
+        load_raw("TOY")
+    assert files(cache) == ["TOY.zip.part", "TOY.zip.part.json"]
+    assert load_raw("TOY").num_nodes == 3
+    assert server.asked[-1] == "bytes=100030-"
+    assert files(cache) == ["TOY.zip"]
+
+
+def test_a_server_that_does_not_resume_sends_the_whole_file(serve: Serve, cache: Path) -> None:
+    server = serve(breaks_after=[100_000], ranges=False)
+    assert load_raw("TOY").num_nodes == 3
+    assert (cache / "downloads" / "TOY.zip").read_bytes() == server.content
+
+
+@pytest.mark.parametrize("etag", ['"2"', None])
+def test_a_file_that_changed_is_not_patched_together(
+    serve: Serve, cache: Path, etag: str | None
+) -> None:
+    """With a validator the server sends the whole; without one the other size tells."""
+    server = serve(breaks_after=[100_000] * download.ATTEMPTS, etag=etag and '"1"', ranges=False)
+    with pytest.raises(DataError):
+        load_raw("TOY")
+    server.content, server.etag, server.ranges = zipped(node_labels="1\n2\n3\n"), etag, True
+    assert load_raw("TOY").node_labels is not None
+    assert (cache / "downloads" / "TOY.zip").read_bytes() == server.content
+
+
+def test_a_file_that_became_shorter_is_downloaded_anew(serve: Serve) -> None:
+    server = serve(breaks_after=[300_000] * download.ATTEMPTS, etag=None, ranges=False)
+    with pytest.raises(DataError):
+        load_raw("TOY")
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as file:
+        for part, text in TEXTS.items():
+            file.writestr(f"TOY_{part}.txt", text)
+    server.content, server.ranges = buffer.getvalue(), True
+    assert load_raw("TOY").num_nodes == 3
+    assert server.asked[-2:] == ["bytes=300000-", None]
+
+
+def test_what_an_interruption_left_without_its_description_is_not_used(
+    serve: Serve, cache: Path
+) -> None:
+    (cache / "downloads").mkdir(parents=True)
+    (cache / "downloads" / "TOY.zip.part").write_bytes(b"rubbish")
+    (cache / "downloads" / "TOY.zip.part.json").write_text("[]")
+    server = serve()
+    assert load_raw("TOY").num_nodes == 3
+    assert server.asked == [None]
+
+
+def test_a_server_that_does_not_say_the_size_is_believed(serve: Serve) -> None:
+    seen = []
+    serve(length=False)
+    assert load_raw("TOY", progress=lambda _, size: seen.append(size)).num_nodes == 3
+    assert set(seen) == {None}
+
+
+def test_half_a_file_of_unknown_size_is_an_error_and_not_kept(serve: Serve, cache: Path) -> None:
+    serve(length=False, breaks_after=[100_000])
+    with pytest.raises(DataError, match=r"gave something else: .* half of one"):
+        load_raw("TOY")
+    assert files(cache) == []
+
+
+def test_a_truncated_file_is_never_under_the_final_name(serve: Serve, cache: Path) -> None:
+    serve(breaks_after=[1000] * 20, ranges=False)
+    with pytest.raises(DataError, match=r"in 4 attempts: it ended after 1,000 of .* bytes"):
+        load_raw("TOY")
+    assert "TOY.zip" not in files(cache)
+
+
+def test_something_else_than_a_zip_file_is_an_error_and_not_kept(serve: Serve, cache: Path) -> None:
+    server = serve(content=b"<html>please log in</html>" * 100)
+    with pytest.raises(
+        DataError, match=r"gave something else: .* expected a zip file.*get http.*TOY.zip"
+    ):
+        load_raw("TOY")
+    assert files(cache) == []
+    assert len(server.asked) == 1
+
+
+def test_a_zip_file_of_another_data_set_is_an_error_and_not_kept(serve: Serve, cache: Path) -> None:
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as file:
+        file.writestr("OTHER/OTHER_A.txt", "1, 2\n")
+    serve(content=buffer.getvalue())
+    with pytest.raises(DataError, match=r"expected TOY_A.txt in it, got the data set OTHER"):
+        load_raw("TOY")
+    assert files(cache) == []
+
+
+def test_a_server_that_falls_silent_is_given_up_and_asked_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    server = serve(seconds=1.0)
+    with pytest.raises(DataError, match=r"in 4 attempts: .*timed out|in 4 attempts: it ended"):
+        load_raw("TOY")
+    assert len(server.asked) == 4
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_server_in_trouble_is_asked_again(serve: Serve, status: int) -> None:
+    server = serve(statuses=[status, status])
+    assert load_raw("TOY").num_nodes == 3
+    assert len(server.asked) == 3
+
+
+def test_a_server_that_refuses_is_not_asked_again(serve: Serve) -> None:
+    server = serve(statuses=[403])
+    with pytest.raises(
+        DataError, match=r"it answered 403 Forbidden\): get http.*/TOY.zip and put it"
+    ):
+        load_raw("TOY")
+    assert len(server.asked) == 1
+
+
+def test_an_unknown_name_is_an_error_with_names_like_it(serve: Serve, cache: Path) -> None:
+    serve()
+    with pytest.raises(
+        DataError, match=r"got ENZYME, which is neither in .*: did you mean ENZYMES.*\?"
+    ):
+        load_raw("ENZYME")
+    with pytest.raises(DataError, match=r"did you mean .*IMDB-BINARY"):
+        load_raw("imdb_binary")
+    with pytest.raises(DataError, match=r"got Qwxz, .*: see https://.* for the names"):
+        load_raw("Qwxz")
+    assert files(cache) == []
+
+
+def test_an_unknown_name_may_be_like_one_in_the_folder(serve: Serve, tmp_path: Path) -> None:
+    serve()
+    (tmp_path / "my-molecules.zip").touch()
+    with pytest.raises(
+        DataError, match=r"neither in .* nor at http.*: did you mean my-molecules\?"
+    ):
+        load_raw("my_molecules", tmp_path)
+
+
+def test_without_a_network_the_error_says_which_file_to_get_and_where_to_put_it(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "http://127.0.0.1:9/TOY.zip"
+    message = rf"expected TOY.zip in .*, got neither \({address} cannot be reached.*get {address} and put it into "
+    with pytest.raises(DataError, match=message + str(cache / "downloads")):
+        load_raw("TOY")
+    (tmp_path / "data").mkdir()
+    with pytest.raises(DataError, match=message + str(tmp_path / "data")):
+        load_raw("TOY", tmp_path / "data")
+    monkeypatch.setenv("DIFFPOOL_DATA", str(tmp_path / "data"))
+    with pytest.raises(DataError, match=message + str(tmp_path / "data")):
+        load_raw("TOY")
+    with pytest.raises(DataError, match=r"did you mean ENZYMES"):
+        load_raw("ENZYME")
+
+
+def test_without_a_network_an_earlier_download_is_used(cache: Path) -> None:
+    (cache / "downloads").mkdir(parents=True)
+    (cache / "downloads" / "TOY.zip").write_bytes(zipped())
+    assert load_raw("TOY").num_nodes == 3
+
+
+def test_a_damaged_earlier_download_is_an_error_that_says_how_to_replace_it(cache: Path) -> None:
+    (cache / "downloads").mkdir(parents=True)
+    (cache / "downloads" / "TOY.zip").write_bytes(zipped()[:-50])
+    with pytest.raises(
+        DataError, match=r"half of one .*\(an earlier download: --refresh replaces it\)"
+    ):
+        load_raw("TOY")
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_where_a_download_is_needed(
+    serve: Serve, cache: Path
+) -> None:
+    serve()
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(DataError, match=r"cannot be written: .*get http.*/TOY.zip and put it into"):
+        load_raw("TOY")
+
+
+def test_the_server_is_one_of_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIFFPOOL_URL", "file:///etc")
+    with pytest.raises(
+        DataError, match=r"start with http:// or https://, got file:///etc: for a folder"
+    ):
+        load_raw("TOY")
+    monkeypatch.setenv("DIFFPOOL_URL", "http://not a host")
+    with pytest.raises(DataError, match=r"cannot be reached"):
+        load_raw("TOY")
+
+
+def test_two_downloads_at_once_do_not_disturb_each_other(serve: Serve, cache: Path) -> None:
+    server = serve(seconds=0.3)
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(load_raw("TOY").num_nodes)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [3, 3, 3]
+    assert server.asked == [None]
+    assert files(cache) == ["TOY.zip"]

@@ -1,0 +1,253 @@
+"""Damaged input: whatever is done to a file, the outcome is a valid data set or model, or one of the project's errors.
+
+No other exception, no hang, no file left behind. Mutations come from a seed, so a failure can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffpool.data import Categories, GraphDataset, RawGraphs, read_graphs, single_split
+from diffpool.data.jsonl import write_jsonl
+from diffpool.errors import DiffPoolError
+from diffpool.experiments import fit, settings_for
+from diffpool.training import load_model
+
+TU, ZIPS, JSONL, MODELS = 1500, 1000, 2000, 1000  # mutations of each
+WORDS = [b"0", b"-1", b"99999999999999999999", b"nan", b"inf", b"1e400", b"x", b"", b" ", b"\n"]
+WORDS += [
+    b",",
+    b"1.5",
+    b"\xff\xfe",
+    b"\x00",
+    b"[",
+    b"{}",
+    b"null",
+    b"true",
+    b'"',
+    b"1,1,1",
+    b"2147483648",
+]
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """One to three changes: bytes, words, lines, or a cut."""
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randrange(len(data) + 1)
+        end = min(len(data), place + rng.choice([1, 1, 2, 8, 40]))
+        kind = rng.randrange(7)
+        if kind == 0:
+            data = data[:place] + bytes([rng.randrange(256)]) + data[place + 1 :]
+        elif kind == 1:
+            data = data[:place] + rng.choice(WORDS) + data[end:]
+        elif kind == 2:
+            data = data[:place] + data[end:]
+        elif kind == 3:
+            data = data[:place]
+        elif kind == 4:
+            lines = data.split(b"\n")
+            i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[i], lines[j] = lines[j], lines[i]
+            data = b"\n".join(lines)
+        elif kind == 5:
+            lines = data.split(b"\n")
+            lines.insert(rng.randrange(len(lines) + 1), rng.choice([*lines, *WORDS]))
+            data = b"\n".join(lines)
+        else:
+            data = data[:place] + data[place:end] * rng.randint(2, 4) + data[end:]
+    return data
+
+
+def raw_graphs() -> RawGraphs:
+    rng = np.random.default_rng(0)
+    sizes = np.array([4, 3, 1, 5, 2, 4])
+    starts = np.cumsum(sizes) - sizes
+    source = np.concatenate([s + np.arange(n - 1) for s, n in zip(starts, sizes, strict=True)])
+    edges, nodes = len(source), int(sizes.sum())
+    return RawGraphs.from_edges(
+        "toy",
+        sizes,
+        source,
+        source + 1,
+        one_way=True,
+        node_labels=Categories.from_values(rng.integers(0, 3, nodes)),
+        node_attributes=rng.normal(size=(nodes, 2)).round(3),
+        edge_labels=Categories.from_values(rng.integers(0, 2, edges)),
+        edge_attributes=rng.normal(size=(edges, 1)).round(3),
+        classes=Categories.from_values(np.array([1, 2, 1, 2, 1, 2])),
+    )
+
+
+def write_tu(folder: Path, raw: RawGraphs) -> None:
+    folder.mkdir()
+
+    def write(part: str, rows: np.ndarray) -> None:
+        lines = [", ".join(f"{v:g}" for v in np.atleast_1d(row)) for row in rows]
+        (folder / f"toy_{part}.txt").write_text("\n".join(lines) + "\n")
+
+    write("A", np.stack([raw.source, raw.target], 1) + 1)
+    write("graph_indicator", np.repeat(np.arange(len(raw)), raw.sizes) + 1)
+    write("graph_labels", raw.classes.codes + 1)
+    write("node_labels", raw.node_labels.codes)
+    write("node_attributes", raw.node_attributes)
+    write("edge_labels", raw.edge_labels.codes)
+    write("edge_attributes", raw.edge_attributes)
+
+
+def check(raw: RawGraphs) -> None:
+    """A valid data set: it can be trained on, or says why not."""
+    ends = np.concatenate([[0], np.cumsum(raw.sizes)])
+    assert raw.indptr[0] == 0
+    assert raw.indptr[-1] == len(raw.source)
+    assert (np.diff(raw.indptr) >= 0).all()
+    graph = np.repeat(np.arange(len(raw)), raw.sizes)
+    assert (graph[raw.source] == graph[raw.target]).all()
+    assert ends[-1] == raw.num_nodes
+    try:
+        dataset = GraphDataset.from_raw(raw, edges=raw.edge_labels is not None)
+    except DiffPoolError:
+        return
+    assert np.isfinite(dataset.x.numpy()).all()
+    dataset.batch([0, len(dataset) - 1])
+
+
+def attempt(read: Callable[[], None], what: str) -> bool:
+    """Whether it worked; any exception but the project's own is a failure with the mutation's number."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read()
+    except DiffPoolError:
+        return False
+    except BaseException as error:
+        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+    return True
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("DIFFPOOL_CACHE", str(folder))
+    return folder
+
+
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+def test_damaged_tu_folders(tmp_path: Path) -> None:
+    write_tu(tmp_path / "whole", raw_graphs())
+    texts = {p.name: p.read_bytes() for p in (tmp_path / "whole").iterdir()}
+    check(read_graphs(tmp_path / "whole"))
+    rng = random.Random(1)
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    outcomes = set()
+    for number in range(TU):
+        for name, text in texts.items():
+            (folder / name).write_bytes(text)
+        name = rng.choice(sorted(texts))
+        if rng.random() < 0.03:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_bytes(mutate(texts[name], rng))
+        before = files(tmp_path)
+        outcomes.add(attempt(lambda: check(read_graphs(folder)), f"TU mutation {number} of {name}"))
+        assert files(tmp_path) == before
+    assert outcomes == {True, False}
+
+
+def test_damaged_zips(tmp_path: Path) -> None:
+    write_tu(tmp_path / "toy", raw_graphs())
+    packed = Path(
+        shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path / "toy")
+    ).read_bytes()
+    rng = random.Random(2)
+    path = tmp_path / "toy.zip"
+    for number in range(ZIPS):
+        path.write_bytes(mutate(packed, rng))
+        before = files(tmp_path)
+        attempt(lambda: check(read_graphs(path)), f"zip mutation {number}")
+        assert files(tmp_path) == before
+
+
+def test_damaged_json_lines(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "whole.jsonl", raw_graphs())
+    text = (tmp_path / "whole.jsonl").read_bytes()
+    rng = random.Random(3)
+    path = tmp_path / "graphs.jsonl"
+    outcomes = set()
+    for number in range(JSONL):
+        path.write_bytes(mutate(text, rng))
+        before = files(tmp_path)
+        outcomes.add(attempt(lambda: check(read_graphs(path)), f"JSON lines mutation {number}"))
+        assert files(tmp_path) == before
+    assert outcomes == {True, False}
+
+
+def test_damaged_model_directories(tmp_path: Path) -> None:
+    raw = raw_graphs()
+    dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
+    method = settings_for("diffpool", "toy", epochs=1, hidden=4)
+    fit(method, dataset, single_split(dataset.y, 0), tmp_path / "whole")
+    parts = {p.name: p.read_bytes() for p in (tmp_path / "whole").iterdir() if p.suffix != ".jsonl"}
+    directory = tmp_path / "model"
+    directory.mkdir()
+    rng = random.Random(4)
+    outcomes = set()
+    for number in range(MODELS):
+        for name, content in parts.items():
+            (directory / name).write_bytes(content)
+        name = rng.choice(sorted(parts))
+        content = parts[name]
+        if name == "config.json" and rng.random() < 0.5:
+            content = _change_value(json.loads(content), rng)
+        else:
+            content = mutate(content, rng)
+        (directory / name).write_bytes(content)
+        before = files(tmp_path)
+
+        def use() -> None:
+            probabilities = load_model(directory).predict_proba(raw)
+            assert probabilities.shape[0] == len(raw)
+
+        outcomes.add(attempt(use, f"model mutation {number} of {name}"))
+        assert files(tmp_path) == before
+    assert outcomes == {True, False}
+
+
+def _change_value(config: dict, rng: random.Random) -> bytes:
+    """Another value, of any type, somewhere in the settings."""
+    holder = config
+    while True:
+        key = rng.choice(sorted(holder))
+        if isinstance(holder[key], dict) and rng.random() < 0.8:
+            holder = holder[key]
+            continue
+        values = [
+            None,
+            -1,
+            0,
+            3,
+            1e9,
+            10**12,
+            "x",
+            "",
+            [],
+            [1],
+            ["a", "b"],
+            {},
+            True,
+            0.5,
+            float("nan"),
+        ]
+        holder[key] = rng.choice(values)
+        return json.dumps(config).encode()

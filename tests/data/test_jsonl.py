@@ -1,0 +1,441 @@
+"""Graphs in a JSON-lines file: every key, every message, and the way there and back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffpool.data import jsonl
+from diffpool.data.jsonl import iter_jsonl, read_jsonl, write_jsonl
+from diffpool.data.raw import OF_EDGES, OF_GRAPHS, OF_NODES, Categories, RawGraphs, concatenate
+from diffpool.errors import DataError, SettingError
+
+
+def assert_same(a: RawGraphs, b: RawGraphs) -> None:
+    """The same graphs, whatever they are called and whichever categories no row has."""
+    assert a.directed == b.directed
+    for name in ("sizes", "indptr", "source"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+    for name in (*OF_NODES, *OF_EDGES, *OF_GRAPHS):
+        one, other = getattr(a, name), getattr(b, name)
+        assert (one is None) == (other is None), name
+        if isinstance(one, Categories):
+            assert one.codes.shape == other.codes.shape, name
+            assert one.codes.dtype == other.codes.dtype == np.int32
+            for c in range(one.columns):
+                assert one.words(c) == other.words(c), name
+        elif one is not None:
+            assert one.dtype == other.dtype == np.float64
+            np.testing.assert_array_equal(one, other, name)
+
+
+def write(path: Path, *graphs: Any) -> Path:
+    lines = [g if isinstance(g, str) else json.dumps(g) for g in graphs]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+PATH = {"nodes": 3, "edges": [[0, 1], [1, 2]]}
+FULL = {
+    "id": "first",
+    "edges": [[0, 1], [1, 2]],
+    "node_labels": ["b", 10, True],
+    "node_attributes": [[1, 2], [3, 4], [5, 6.5]],
+    "edge_labels": [["x", 1], ["y", 2]],
+    "edge_attributes": [[0.5], [0.25]],
+    "edge_weights": [2, 0.5],
+    "label": "yes",
+    "target": [1, -2.5],
+}
+
+
+def test_a_hand_written_line_is_read_as_it_is_written(tmp_path: Path) -> None:
+    raw = read_jsonl(write(tmp_path / "own.jsonl", FULL))
+    assert raw.name == "own"
+    assert (len(raw), raw.num_nodes, raw.directed) == (1, 3, False)
+    assert raw.source.tolist() == [1, 0, 2, 1]
+    assert raw.target.tolist() == [0, 1, 1, 2]
+    assert raw.node_labels.names == (("10", "True", "b"),)
+    assert raw.node_labels.words() == ["b", "10", "True"]
+    assert raw.node_attributes.tolist() == [[1, 2], [3, 4], [5, 6.5]]
+    assert raw.edge_labels.words(0) == ["x", "x", "y", "y"]
+    assert raw.edge_labels.words(1) == ["1", "1", "2", "2"]
+    assert raw.edge_attributes.tolist() == [[0.5], [0.5], [0.25], [0.25]]
+    assert raw.edge_weights.tolist() == [2, 2, 0.5, 0.5]
+    assert raw.classes.words() == ["yes"]
+    assert raw.targets.tolist() == [[1, -2.5]]
+
+
+def test_an_undirected_edge_is_written_once_or_in_both_directions(tmp_path: Path) -> None:
+    once = read_jsonl(write(tmp_path / "a.jsonl", PATH))
+    both = {"nodes": 3, "edges": [[0, 1], [1, 0], [2, 1], [1, 2]]}
+    assert_same(once, read_jsonl(write(tmp_path / "b.jsonl", both)))
+
+
+def test_directed_and_undirected_graphs_stay_in_order(tmp_path: Path) -> None:
+    graphs = [
+        {**PATH, "label": 0, "node_labels": [0, 1, 2]},
+        {**PATH, "label": 1, "node_labels": [3, 4, 5], "directed": True},
+        {"nodes": 1, "edges": [[0, 0]], "label": 2, "node_labels": [6], "directed": False},
+    ]
+    raw = read_jsonl(write(tmp_path / "mixed.jsonl", *graphs))
+    assert raw.directed
+    assert raw.source.tolist() == [1, 0, 2, 1, 3, 4, 6]
+    assert raw.target.tolist() == [0, 1, 1, 2, 4, 5, 6]
+    assert raw.classes.words() == ["0", "1", "2"]
+    assert raw.node_labels.words() == ["0", "1", "2", "3", "4", "5", "6"]
+
+
+def test_parallel_edges_are_merged_and_their_weights_add_up(tmp_path: Path) -> None:
+    graph = {"nodes": 2, "edges": [[0, 1], [0, 1]], "edge_weights": [1, 2], "edge_labels": [7, 8]}
+    raw = read_jsonl(write(tmp_path / "a.jsonl", graph))
+    assert raw.edge_weights.tolist() == [3, 3]
+    assert raw.edge_labels.words() == ["7", "7"]
+
+
+def test_names_are_ordered_as_numbers_and_then_as_words(tmp_path: Path) -> None:
+    labels = [10, "b", 9, "a", -1]
+    graph = {"edges": [], "node_labels": labels}
+    raw = read_jsonl(write(tmp_path / "a.jsonl", graph))
+    assert raw.node_labels.names == (("-1", "9", "10", "a", "b"),)
+    assert raw.node_labels.words() == [str(name) for name in labels]
+
+
+def test_true_and_false_are_classes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {**PATH, "label": True}, {**PATH, "label": False})
+    assert read_jsonl(path).classes.words() == ["True", "False"]
+
+
+def test_graphs_without_label_are_for_prediction(tmp_path: Path) -> None:
+    raw = read_jsonl(write(tmp_path / "a.jsonl", PATH, PATH), name="mine")
+    assert (raw.name, raw.classes, raw.targets) == ("mine", None, None)
+
+
+def test_blank_lines_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf\n" + json.dumps(PATH).encode() + b"\r\n\n  \n")
+    assert len(read_jsonl(path)) == 1
+
+
+def test_a_graph_without_edges_or_nodes_has_the_columns_of_the_others(tmp_path: Path) -> None:
+    empty = {key: [] for key in ("edges", "node_labels", "node_attributes", "edge_labels")}
+    empty |= {"edge_attributes": [], "edge_weights": [], "label": 1, "target": [0, 0]}
+    raw = read_jsonl(write(tmp_path / "a.jsonl", empty, FULL, empty))
+    assert raw.sizes.tolist() == [0, 3, 0]
+    assert raw.edge_labels.columns == 2
+    first, second, third = iter_jsonl(tmp_path / "a.jsonl", 1)
+    assert third.edge_labels.columns == second.edge_labels.columns == 2
+    assert third.node_attributes.shape == (0, 2)
+    assert first.edge_attributes.shape == (0, 1)  # nothing is known of it yet
+
+
+def test_chunks_are_the_file(tmp_path: Path) -> None:
+    graphs = [{"nodes": n, "edges": [[0, n - 1]], "label": f"c{n}"} for n in range(1, 8)]
+    path = write(tmp_path / "a.jsonl", *graphs)
+    parts = list(iter_jsonl(path, 3))
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert_same(concatenate(parts), read_jsonl(path))
+    assert [len(part) for part in iter_jsonl(path, 7)] == [7]
+
+
+def test_a_chunk_is_given_before_the_next_is_read(tmp_path: Path) -> None:
+    chunks = iter_jsonl(write(tmp_path / "a.jsonl", PATH, PATH, "broken"), 2)
+    assert len(next(chunks)) == 2
+    with pytest.raises(DataError, match="line 3"):
+        next(chunks)
+
+
+def test_a_chunk_has_at_least_one_graph(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="expected at least 1 graph at a time, got 0: give"):
+        iter_jsonl(tmp_path / "a.jsonl", 0)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+# What is wrong with a second line after FULL (or, as a string, the line itself), and what is said about it.
+FAULTS: list[tuple[Any, str]] = [
+    ("{", "a JSON object, got something else at column 2 .*: write one graph into each line"),
+    ("{} {}", "a JSON object, got something else at column 4"),
+    ("[1]", "a JSON object, got \\[1\\]: write one graph"),
+    ("3", "a JSON object, got 3"),
+    (DEEP, "lists of lists at most, got deeper ones"),
+    ('{"id": NaN}', "finite numbers, got NaN: JSON has no other"),
+    ('{"id": -Infinity}', "finite numbers, got -Infinity"),
+    ('{"id": %s}' % ("9" * 5000), "numbers of 64 bits, got one of thousands of digits"),
+    ('{"id": 1, "id": 2}', "each key once, got 'id' again: keep one"),
+    ({"edge": []}, "only the keys id, nodes, .*, got 'edge': did you mean edges\\?"),
+    ({"color": 1}, "only the keys .*, got 'color': take it out"),
+    ({"edges": None}, "edges as a list of pairs .*, got None: write them as"),
+    ({"edges": [[0, 1], [1]]}, "edges as a list of pairs .*, got \\[1\\] among them"),
+    ({"edges": [[0, 1], None]}, "edges as a list of pairs .*, got None among them"),
+    ({"edges": [[0, 1], [1, True]]}, "edges as a list of pairs .*, got True in one of them"),
+    ({"edges": [[0, 1], [1, 1.0]]}, "edges as a list of pairs .*, got 1.0 in one of them"),
+    ({"edges": [[0, 1], [1, 3]]}, "edges between nodes 0 to 2, got node 3: are they counted from"),
+    ({"edges": [[0, 1], [-1, 2]]}, "edges between nodes 0 to 2, got node -1"),
+    ({"edges": [[0, 1], [1, 10**30]]}, "edges between nodes 0 to 2, got node 1000"),
+    ({"directed": 1}, "directed to be true or false, got 1"),
+    ({"nodes": 4}, "a list of node_labels, one for each of 4 nodes, got 3: are some missing"),
+    ({"nodes": True}, "a number of nodes from 0 to 10000000, got True: count them again"),
+    ({"nodes": -1}, "a number of nodes from 0 to 10000000, got -1"),
+    ({"nodes": 10_000_001}, "a number of nodes from 0 to 10000000, got 10000001"),
+    ({"nodes": 3.0}, "a number of nodes from 0 to 10000000, got 3.0"),
+    (
+        {"node_labels": "abc"},
+        "a list of node_labels, got 'abc': one for each",
+    ),
+    ({"nodes": 3, "node_labels": "abc"}, "a list of node_labels, .* 3 nodes, got 'abc'"),
+    ({"node_labels": [1, 2, 3.5]}, "node_labels to be words or whole numbers, got 3.5: write oth"),
+    ({"node_labels": [1, 2, None]}, "node_labels to be words or whole numbers, got None"),
+    ({"node_labels": [1, 2, [3]]}, "node_labels as lists, got 1 among them"),
+    (
+        {"node_labels": [[1], [2], [3, 4]]},
+        "as many node_labels in every row, .*, got rows of 1 and 2",
+    ),
+    ({"node_labels": [[], [], []]}, "as many node_labels in every row, at least 1, got rows of 0"),
+    ({"node_labels": [[1, 1]] * 3}, "as many columns of node_labels as in line 1, 1, got 2: give"),
+    ({"node_labels": [1, 2, 10**30]}, "node_labels of 64 bits, got 10000.*: write it as a word"),
+    ({"node_labels": [1, 2, "\ud800"]}, "node_labels of whole characters, got half of one"),
+    (
+        {"node_attributes": [1, 2, 3]},
+        "node_attributes as lists, got 1 among them: write \\[\\[1\\]",
+    ),
+    ({"node_attributes": [[1, 2], [3, 4]]}, "a list of node_attributes, .* 3 nodes, got 2"),
+    (
+        {"node_attributes": [[1, 2], [3, 4], [5]]},
+        "as many node_attributes in every row, .* 1 and 2",
+    ),
+    (
+        {"node_attributes": [[1], [2], [3]]},
+        "as many columns of node_attributes as in line 1, 2, got 1",
+    ),
+    ({"node_attributes": [[1, 2], [3, 4], [5, "6"]]}, "node_attributes to be numbers, got '6'"),
+    ({"node_attributes": [[1, 2], [3, 4], [5, True]]}, "node_attributes to be numbers, got True"),
+    (
+        {"node_attributes": [[1, 2], [3, 4], [5, 10**400]]},
+        "node_attributes up to 1.8e308, got a large",
+    ),
+    ({"edge_labels": [["x", 1]]}, "a list of edge_labels, one for each of 2 edges, got 1"),
+    ({"edge_attributes": [[1], [[]]]}, "edge_attributes to be numbers, got \\[\\]"),
+    ({"edge_weights": [1]}, "a list of edge_weights, one for each of 2 edges, got 1"),
+    ({"edge_weights": [1, [2]]}, "edge_weights to be numbers, got \\[2\\]"),
+    ({"edge_weights": [1, -2]}, "edge_weights of at least 0, got -2.0: shift"),
+    ({"edge_weights": [1e308, 1e308]}, "edge_weights with a finite sum, got larger ones"),
+    ({"label": 1.5}, "label to be words or whole numbers, got 1.5"),
+    ({"label": None}, "label to be words or whole numbers, got None"),
+    ({"label": ["a"]}, "label to be words or whole numbers, got \\['a'\\]"),
+    ({"target": []}, "a number or numbers as target, got \\[\\]: leave it out"),
+    ({"target": "1"}, "target to be numbers, got '1'"),
+    ({"target": [1, True]}, "target to be numbers, got True"),
+    ({"target": 1}, "as many columns of target as in line 1, 2, got 1"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), FAULTS, ids=[m[:50] for _, m in FAULTS])
+def test_a_fault_is_named_with_file_and_line(tmp_path: Path, change: Any, message: str) -> None:
+    line = change if isinstance(change, str) else {**FULL, **change}
+    path = write(tmp_path / "own.jsonl", FULL, line)
+    with pytest.raises(DataError, match=f"own.jsonl, line 2: expected ({message})"):
+        read_jsonl(path)
+
+
+@pytest.mark.parametrize("key", jsonl.SHARED)
+def test_a_key_is_in_every_graph_or_in_none(tmp_path: Path, key: str) -> None:
+    full = {"nodes": 3, **FULL}
+    without = {k: v for k, v in full.items() if k != key}
+    end = "or in none, got {} here and {} in line 1: add what is missing or leave it out everywhere"
+    with pytest.raises(DataError, match=f"line 2: expected {key} .* {end.format('none', 'one')}"):
+        read_jsonl(write(tmp_path / "a.jsonl", full, without))
+    with pytest.raises(DataError, match=f"line 2: expected {key} .* {end.format('one', 'none')}"):
+        read_jsonl(write(tmp_path / "a.jsonl", without, full))
+    with pytest.raises(DataError, match="line 2: expected"):  # also in another chunk
+        list(iter_jsonl(tmp_path / "a.jsonl", 1))
+
+
+def test_edges_and_the_number_of_nodes_are_needed(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="line 1: expected edges, got none: write \\[\\] for"):
+        read_jsonl(write(tmp_path / "a.jsonl", {"nodes": 1}))
+    with pytest.raises(DataError, match=r"expected nodes, node_labels or .*, got neither: say how"):
+        read_jsonl(write(tmp_path / "a.jsonl", {"edges": []}))
+    with pytest.raises(DataError, match="expected no edges without nodes, got node 0"):
+        read_jsonl(write(tmp_path / "a.jsonl", {"nodes": 0, "edges": [[0, 0]]}))
+
+
+def test_a_file_needs_a_graph(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl: expected a graph in each line, got an empty"):
+        read_jsonl(write(tmp_path / "a.jsonl", "", " "))
+
+
+def test_a_file_has_to_be_there(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.jsonl.gz"):
+        with pytest.raises(DataError, match=f"{name}: expected a file that can be read, got: No"):
+            read_jsonl(tmp_path / name)
+    with pytest.raises(DataError, match="expected a file that can be read"):
+        read_jsonl(tmp_path)
+
+
+def test_text_is_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"id": "\xff"}')
+    with pytest.raises(DataError, match="line 1: expected UTF-8 text, got another byte at 8: save"):
+        read_jsonl(path)
+
+
+def test_a_damaged_gz_file_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    whole = gzip.compress(b"\n".join([json.dumps(FULL).encode()] * 99))
+    for content in (whole[:-20], b"not gzip", whole[:40] + b"\xff\xff\xff" + whole[43:]):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"a\.jsonl\.gz, line \d+: expected"):
+            read_jsonl(path)
+
+
+def test_lines_and_chunks_have_an_upper_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.jsonl", *[{"nodes": 100, "edges": []}] * 3)
+    monkeypatch.setattr(jsonl, "MOST_SPARE", 200)
+    with pytest.raises(
+        DataError, match="line 3: expected nodes with edges or labels, got 200 with"
+    ):
+        read_jsonl(path)
+    assert len(list(iter_jsonl(path, 2))) == 2
+    monkeypatch.setattr(jsonl, "MOST_BYTES", 20)
+    with pytest.raises(DataError, match="line 1: expected at most 20 bytes, got more: one graph"):
+        read_jsonl(path)
+
+
+def test_a_long_name_is_shortened_in_messages(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"x" * 100_000: 1})
+    with pytest.raises(DataError) as error:
+        read_jsonl(path)
+    assert len(str(error.value)) < 400
+
+
+# --- writing
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=3) | st.integers(-3, 20).map(str)
+numbers = st.floats(-1e6, 1e6) | st.sampled_from([1e-300, 1e300])
+
+
+@st.composite
+def raw_graphs(draw: st.DrawFn) -> RawGraphs:
+    """Graphs with any of the tables; each category has a row, as in a file."""
+    sizes = draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
+    starts = np.cumsum([0, *sizes])
+    pairs = [(0, 0)][:0]
+    for start, n in zip(starts, sizes, strict=False):
+        node = st.integers(0, max(n - 1, 0)).map(lambda i, start=start: int(start) + i)
+        pairs += draw(st.lists(st.tuples(node, node), max_size=6 if n else 0))
+    source, target = np.array(pairs, np.int64).reshape(-1, 2).T
+    rows = {"node": sum(sizes), "edge": len(pairs)}
+    tables: dict[str, Any] = {}
+    for what in ("node", "edge"):
+        # a table without rows says nothing of its columns
+        width = draw(st.integers(1, 3)) if rows[what] else 1
+        if draw(st.booleans()):
+            row = st.lists(numbers, min_size=width, max_size=width)
+            table = draw(st.lists(row, min_size=rows[what], max_size=rows[what]))
+            tables[f"{what}_attributes"] = np.array(table, np.float64).reshape(rows[what], width)
+        if draw(st.booleans()):
+            row = st.lists(words, min_size=width, max_size=width)
+            table = draw(st.lists(row, min_size=rows[what], max_size=rows[what]))
+            cells = np.array(table, dtype=object).reshape(rows[what], width)
+            tables[f"{what}_labels"] = Categories.from_values(cells.astype("U10"))
+    weight = st.floats(0, 100)
+    if draw(st.booleans()):
+        weights = draw(st.lists(weight, min_size=len(pairs), max_size=len(pairs)))
+        tables["edge_weights"] = np.array(weights, np.float64)
+    count = len(sizes)
+    if draw(st.booleans()):
+        names = draw(st.lists(words, min_size=count, max_size=count))
+        tables["classes"] = Categories.from_values(np.array(names, "U10"))
+    if draw(st.booleans()):
+        tables["targets"] = np.array(draw(st.lists(numbers, min_size=count, max_size=count)))[
+            :, None
+        ]
+    return RawGraphs.from_edges("r", sizes, source, target, one_way=draw(st.booleans()), **tables)
+
+
+@given(raw=raw_graphs(), suffix=st.sampled_from(["jsonl", "jsonl.gz"]))
+@settings(max_examples=150)
+def test_what_was_written_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, raw: RawGraphs, suffix: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"round.{suffix}"
+    write_jsonl(path, raw)
+    assert_same(read_jsonl(path), raw)
+    assert_same(concatenate(list(iter_jsonl(path, 2))), raw) if raw.num_edges else None
+    first = path.read_bytes()
+    write_jsonl(path, read_jsonl(path))
+    assert path.read_bytes() == first
+
+
+def test_an_undirected_edge_with_nothing_said_of_it_is_written_once(tmp_path: Path) -> None:
+    raw = read_jsonl(write(tmp_path / "a.jsonl", {**PATH, "label": 3, "target": 1.5}))
+    write_jsonl(tmp_path / "b.jsonl", raw)
+    assert json.loads((tmp_path / "b.jsonl").read_text()) == {**PATH, "label": 3, "target": 1.5}
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    raw = read_jsonl(write(path, PATH))
+    before = path.read_text()
+    broken = replace(raw, node_attributes=np.array([[1.0], [np.nan], [2.0]]))
+    with pytest.raises(DataError, match=r"a\.jsonl: expected finite numbers and proper text, got"):
+        write_jsonl(path, broken)
+    half = replace(raw, classes=Categories(np.zeros((1, 1), np.int32), (("\ud800",),)))
+    with pytest.raises(DataError, match="expected finite numbers and proper text"):
+        write_jsonl(path, half)
+    assert path.read_text() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_place_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    raw = read_jsonl(write(tmp_path / "a.jsonl", PATH))
+    with pytest.raises(
+        DataError, match=r"expected a place to write to, got: No such file.*: choose"
+    ):
+        write_jsonl(tmp_path / "none" / "a.jsonl", raw)
+
+
+@pytest.mark.filterwarnings("error")
+def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    path = tmp_path / "a.jsonl"
+    good = "\n".join(json.dumps(g) for g in (FULL, {**FULL, "directed": True}, FULL)).encode()
+    tokens = [
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b'"',
+        b"null",
+        b"true",
+        b"1e999",
+        b"-",
+        b"99999999999",
+        b",",
+        b"0",
+    ]
+    for _ in range(1500):
+        data = bytearray(good)
+        for _ in range(rng.randint(1, 3)):
+            start = rng.randrange(len(data))
+            data[start : start + rng.randint(0, 3)] = rng.choice([*tokens, rng.randbytes(1)])
+        path.write_bytes(data)
+        said = None
+        try:
+            read_jsonl(path)
+        except DataError as error:
+            said = str(error)
+        assert said is None or re.search(r"a\.jsonl, line \d: expected .*, got .*: ", said), said

@@ -1,0 +1,250 @@
+"""Molecules: hand-checked ones, columns that are always the same, CSV files and what is wrong with them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffpool.data import molecules
+from diffpool.data.molecules import from_smiles, iter_molecules, read_molecules
+from diffpool.data.own import iter_graphs, read_graphs
+from diffpool.data.raw import RawGraphs, concatenate
+from diffpool.errors import DataError, SettingError
+from tests.data.test_jsonl import assert_same
+
+pytest.importorskip("rdkit")
+
+ATOM = {name: column for column, name in enumerate(molecules.ATOM_LABELS)}
+BOND = {name: column for column, name in enumerate(molecules.BOND_LABELS)}
+
+
+def atoms(raw: RawGraphs, column: str) -> list[str]:
+    return raw.node_labels.words(ATOM[column])
+
+
+def bonds(raw: RawGraphs, column: str) -> dict[tuple[int, int], str]:
+    """By the numbers of the two atoms, the smaller one first."""
+    words = raw.edge_labels.words(BOND[column])
+    ends = zip(raw.source.tolist(), raw.target.tolist(), strict=True)
+    both = dict(zip(ends, words, strict=True))
+    assert all(both[i, j] == both[j, i] for i, j in both)
+    return {(i, j): word for (i, j), word in both.items() if i < j}
+
+
+def test_benzene_is_an_aromatic_ring() -> None:
+    raw = from_smiles(["c1ccccc1"])
+    assert (raw.num_nodes, raw.num_edges, raw.directed) == (6, 12, False)
+    assert atoms(raw, "element") == ["C"] * 6
+    assert atoms(raw, "degree") == ["2"] * 6
+    assert atoms(raw, "hydrogens") == ["1"] * 6
+    assert atoms(raw, "hybridisation") == ["SP2"] * 6
+    assert raw.node_attributes.tolist() == [[1, 1, 0.12011]] * 6
+    assert set(bonds(raw, "type").values()) == {"aromatic"}
+    assert raw.edge_attributes.tolist() == [[1, 1]] * 12
+
+
+def test_acetic_acid_has_one_double_bond() -> None:
+    raw = from_smiles(["CC(=O)O"])
+    assert atoms(raw, "element") == ["C", "C", "O", "O"]
+    assert atoms(raw, "degree") == ["1", "3", "1", "1"]
+    assert atoms(raw, "hydrogens") == ["3", "0", "0", "1"]
+    assert atoms(raw, "charge") == ["0"] * 4
+    assert atoms(raw, "hybridisation") == ["SP3", "SP2", "SP2", "SP2"]
+    assert bonds(raw, "type") == {(0, 1): "single", (1, 2): "double", (1, 3): "single"}
+    assert set(bonds(raw, "stereo").values()) == {"none"}
+    conjugated = dict(
+        zip(zip(raw.source, raw.target, strict=True), raw.edge_attributes, strict=True)
+    )
+    assert [conjugated[1, i][0] for i in (0, 2, 3)] == [0, 1, 1]
+    assert not raw.node_attributes[:, :2].any()
+    np.testing.assert_allclose(raw.node_attributes[:, 2], [0.12011, 0.12011, 0.15999, 0.15999])
+
+
+def test_ions_have_charges() -> None:
+    raw = from_smiles(["[NH4+]", "C[N+](C)(C)CC(=O)[O-]", "[Ca+2].[Cl-].[Cl-]", "[Al+3]"])
+    assert raw.sizes.tolist() == [1, 8, 3, 1]
+    assert atoms(raw[0], "charge") == ["1"]
+    assert atoms(raw[0], "hydrogens") == ["4"]
+    assert atoms(raw[1], "charge") == ["0", "1", *["0"] * 5, "-1"]
+    assert atoms(raw[2], "charge") == ["2", "-1", "-1"]
+    assert atoms(raw[3], "charge") == ["other"]
+
+
+def test_chirality_does_not_depend_on_how_the_smiles_is_written() -> None:
+    for l_alanine in ("N[C@@H](C)C(=O)O", "C[C@H](N)C(=O)O"):
+        assert atoms(from_smiles([l_alanine]), "chirality").count("S") == 1
+    assert atoms(from_smiles(["N[C@H](C)C(=O)O"]), "chirality").count("R") == 1
+    assert set(atoms(from_smiles(["NC(C)C(=O)O"]), "chirality")) == {"none"}
+    ring = atoms(from_smiles(["C[C@@H]1CC[C@H](C)CC1"]), "chirality")  # only relative
+    assert ring.count("other") == 2
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "CN1CCC[C@H]1c1cccnc1",  # nicotine
+        "CC(C)Cc1ccc([C@@H](C)C(=O)[O-])cc1",  # ibuprofen, as an ion
+        "C/C=C/C=C\\[C@@H](O)C#N",
+        "O=C(O)[C@@H](O)[C@H](O)C(=O)O",  # tartaric acid
+        "C[n+]1cccc2[nH]ccc21",
+    ],
+)
+def test_a_molecule_has_the_same_features_however_it_is_written(smiles: str) -> None:
+    from rdkit import Chem
+
+    def rows(raw: RawGraphs) -> list[list[tuple[float, ...]]]:
+        nodes = np.concatenate([raw.node_labels.codes, raw.node_attributes], 1)
+        edges = np.concatenate([raw.edge_labels.codes, raw.edge_attributes], 1)
+        return [sorted(map(tuple, table.tolist())) for table in (nodes, edges)]
+
+    molecule = Chem.MolFromSmiles(smiles)
+    written = Chem.MolToRandomSmilesVect(molecule, 10, randomSeed=1)
+    assert len({smiles, *written}) > 5
+    for other in (*written, Chem.MolToSmiles(molecule, kekuleSmiles=True)):
+        assert rows(from_smiles([other])) == rows(from_smiles([smiles])), other
+
+
+def test_double_bonds_are_e_or_z() -> None:
+    for smiles, expected in (("F/C=C/F", "E"), ("F/C=C\\F", "Z"), ("FC=CF", "none")):
+        assert bonds(from_smiles([smiles]), "stereo")[1, 2] == expected
+
+
+def test_rare_things_are_other() -> None:
+    raw = from_smiles(["Cl[Pt](Cl)(N)N", "*", "N->[Zn]"])
+    assert atoms(raw[0], "element") == ["Cl", "other", "Cl", "N", "N"]
+    assert atoms(raw[1], "element") == ["other"]
+    assert bonds(raw[2], "type") == {(0, 1): "other"}
+
+
+def test_every_file_has_the_same_columns() -> None:
+    methane, large = from_smiles(["C"]), from_smiles(["CC(=O)Oc1ccccc1C(=O)O"])
+    assert methane.node_labels.names == large.node_labels.names
+    assert methane.edge_labels.names == large.edge_labels.names
+    assert methane.node_labels.names == tuple(molecules.ATOM_LABELS.values())
+    assert methane.node_attributes.shape == (1, len(molecules.ATOM_ATTRIBUTES))
+    assert methane.edge_attributes.shape == (0, len(molecules.BOND_ATTRIBUTES))
+    assert all(names[-1] == "other" for names in methane.node_labels.names)
+    assert_same(concatenate([methane, large]), from_smiles(["C", "CC(=O)Oc1ccccc1C(=O)O"]))
+
+
+def test_y_gives_classes_or_targets() -> None:
+    assert from_smiles(["C", "CC"], ["a", "b"]).classes.words() == ["a", "b"]
+    assert from_smiles(["C", "CC"], [0.5, 1.5]).targets.tolist() == [[0.5], [1.5]]
+    with pytest.raises(DataError, match="expected a y for each of 2 graphs, got 1"):
+        from_smiles(["C", "CC"], [1])
+
+
+def test_all_faults_of_a_list_are_in_one_message(capfd: pytest.CaptureFixture[str]) -> None:
+    bad = ["C", "C1CC", "", "xx", None, "c1cccc1", "C(C)(C)(C)(C)C", "\ud800"]
+    with pytest.raises(DataError) as error:
+        from_smiles(bad)  # type: ignore[arg-type]
+    said = str(error.value)
+    assert said.startswith(
+        "molecule 1: expected a SMILES that RDKit can read, got 'C1CC'; molecule 2:"
+    )
+    assert "molecule 2: expected a SMILES of an atom or more, got ''; " in said
+    assert "got None; molecule 5:" in said
+    assert said.endswith("; and 2 more: mend or remove them")
+    assert capfd.readouterr() == ("", "")  # RDKit has nothing to add
+
+
+def test_a_list_of_smiles_is_needed() -> None:
+    with pytest.raises(DataError, match=r"expected a list of SMILES, got one: write \['CCO'\]"):
+        from_smiles("CCO")
+    with pytest.raises(DataError, match="expected at least one SMILES, got an empty list"):
+        from_smiles([])
+
+
+def test_without_rdkit_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(DataError, match=r"got none: pip install 'diffpool\[molecules\]'"):
+        from_smiles(["C"])
+
+
+# --- files
+
+TABLE = (
+    "name,smiles,active,logp,mass\nethanol,CCO,yes,-0.31,46.1\n\nbenzene, c1ccccc1 ,no,2.13,78\n"
+)
+
+
+def write(path: Path, text: str = TABLE) -> Path:
+    path.write_text(text, encoding="utf-8-sig")
+    return path
+
+
+def test_a_file_is_read_by_its_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "mols.csv")
+    raw = read_molecules(path, label="active", target=["mass", "logp"])
+    assert raw.name == "mols"
+    assert raw.classes.words() == ["yes", "no"]
+    assert raw.targets.tolist() == [[46.1, -0.31], [78, 2.13]]
+    assert_same(read_molecules(path, name="x"), from_smiles(["CCO", "c1ccccc1"]))
+    assert read_molecules(path, target="logp").targets.tolist() == [[-0.31], [2.13]]
+
+
+def test_another_column_may_have_the_smiles(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'SMILES,"the, class"\nCCO,1\n')
+    raw = read_graphs(path, smiles="SMILES", label="the, class")
+    assert raw.classes.words() == ["1"]
+
+
+def test_chunks_are_the_file(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.csv", "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 6))
+    )
+    parts = list(iter_molecules(path, 2, label="y"))
+    assert [len(part) for part in parts] == [2, 2, 1]
+    assert_same(concatenate(parts), read_molecules(path, label="y"))
+    assert_same(concatenate(list(iter_graphs(path, 3, target="y"))), read_graphs(path, target="y"))
+    with pytest.raises(SettingError, match="expected at least 1 graph at a time, got 0"):
+        iter_molecules(path, 0)
+
+
+def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
+    rows = ["CCO,,1", "C1,a,x", ",b,", "CC,b,nan", "C,c,2"]
+    path = write(tmp_path / "a.csv", "smiles,y,t\n" + "\n".join(rows))
+    with pytest.raises(DataError) as error:
+        read_molecules(path, label="y", target="t")
+    assert str(error.value) == (
+        f"{path}: line 2: expected a class in column 'y', got nothing; "
+        "line 3: expected a number in column 't', got 'x'; "
+        "line 3: expected a SMILES that RDKit can read, got 'C1'; "
+        "line 4: expected a number in column 't', got nothing; "
+        "line 4: expected a SMILES of an atom or more, got ''; "
+        "and 1 more: mend or remove them"
+    )
+    with pytest.raises(
+        DataError, match=r"line 2: expected a class .*, got nothing: mend or remove it"
+    ):
+        next(iter_molecules(path, 1, label="y"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SMILES,y\nC,1\n", r"expected one column 'smiles', got none: it has SMILES, y"),
+        ("", "expected one column 'smiles', got none: it has no columns"),
+        (
+            "smiles,smiles\nC,C\n",
+            "expected one column 'smiles', got 2 of them: it has smiles, smiles",
+        ),
+        ("smiles,y\nC,1\nC\n", "line 3: expected 2 cells as in the header, got 1: put text"),
+        ("smiles,y\n\n", "expected a molecule in each line, got none: is the file complete"),
+        ("smiles\n" + "C" * 200_000, "expected comma-separated values, got others .field larger"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=r"a\.csv.*" + message):
+        read_molecules(write(tmp_path / "a.csv", text))
+
+
+def test_a_file_has_to_be_there_and_to_be_text(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.csv: expected a file that can be read, got: No such"):
+        read_molecules(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_bytes(b"smiles\n\xff\n")
+    with pytest.raises(DataError, match=r"a\.csv: expected UTF-8 text, got another byte"):
+        read_molecules(tmp_path / "a.csv")

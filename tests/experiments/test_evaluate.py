@@ -1,0 +1,575 @@
+"""`evaluate`: the same records whatever the cohorts are and however often it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import diffpool.cli.commands
+from diffpool.cli.commands import app
+from diffpool.cli.evaluate_display import duration, line, sparkline
+from diffpool.data import GraphDataset, embedded, stratified_folds
+from diffpool.errors import SettingError, TrainingError
+from diffpool.experiments import (
+    Evaluation,
+    Method,
+    Nested,
+    Record,
+    Status,
+    choose_protocol,
+    evaluate,
+    make_grid,
+    read_records,
+    recorded,
+    settings_for,
+    train_once,
+)
+from diffpool.experiments.checkpoint import checkpoint_path, only_process
+from diffpool.experiments.cohorts import CohortRun
+from diffpool.experiments.evaluate import make_plan
+from diffpool.experiments.origin import commit
+from diffpool.experiments.recorded import Heading
+from diffpool.experiments.run_key import fingerprint, run_key
+from diffpool.training import is_out_of_memory, loop, running
+from diffpool.training.running import RunningModels
+
+NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3], "hidden": [4, 6]}), final_runs=2)
+PROTOCOLS: dict[str, Any] = {"paper": "paper", "tenfold": "tenfold", "nested": NESTED}
+
+
+@pytest.fixture(scope="module")
+def dataset() -> GraphDataset:
+    return embedded(40, rungs=2)
+
+
+@pytest.fixture(scope="module")
+def method() -> Method:
+    return settings_for("diffpool", "embedded", hidden=4, epochs=3, patience=2, batch_size=10)
+
+
+def comparable(records: tuple[Record, ...] | list[Record]) -> list[dict[str, Any]]:
+    return [record.comparable for record in records]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_results_do_not_depend_on_the_cohorts(
+    name: str, dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    """In double precision, where rounding does not decide between epochs or settings."""
+    exact = replace(
+        dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double(), name="exact"
+    )
+    protocol = PROTOCOLS[name]
+    if name == "nested":
+        protocol = Nested(make_grid({"hidden": [4, 6]}), final_runs=1)
+    found = [
+        evaluate(method, exact, protocol, out=tmp_path / f"{size}.jsonl", cohort=size)
+        for size in (1, 3, 10)
+    ]
+    for other in found[1:]:
+        assert comparable(other.records) == comparable(found[0].records)
+        assert other.key == found[0].key
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_an_interrupted_run_goes_on_to_the_bit(
+    name: str, dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    """Interrupted after every second epoch, again and again, in several cohorts."""
+    options: dict[str, Any] = {"cohort": 7, "checkpoint_seconds": 0}
+    whole = evaluate(method, dataset, PROTOCOLS[name], out=tmp_path / "whole.jsonl", **options)
+    calls = 0
+
+    def interrupt(status: Status) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % 2 == 0:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "parts.jsonl"
+    for _ in range(100):
+        try:
+            parts = evaluate(method, dataset, PROTOCOLS[name], out=out, watch=interrupt, **options)
+            break
+        except KeyboardInterrupt:
+            assert checkpoint_path(out, whole.key).exists()
+    assert calls >= 6
+    assert comparable(parts.records) == comparable(whole.records)
+    assert comparable(read_records(out)) == comparable(read_records(tmp_path / "whole.jsonl"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["parts.jsonl", "whole.jsonl"]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_run_that_dies_between_checkpoint_and_record_loses_nothing(
+    name: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    append, out = recorded.append_records, tmp_path / "r.jsonl"
+    whole = evaluate(method, dataset, PROTOCOLS[name], out=tmp_path / "whole.jsonl", cohort=7)
+
+    def torn(path: Path, records: list[Record]) -> None:
+        """The first half of what was to be written, cut within a line."""
+        append(path, records)
+        if records:
+            os.truncate(path, path.stat().st_size * 2 // 3)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(recorded, "append_records", torn)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(method, dataset, PROTOCOLS[name], out=out, cohort=7)
+    monkeypatch.setattr(recorded, "append_records", append)
+    again = evaluate(method, dataset, PROTOCOLS[name], out=out, cohort=7)
+    assert comparable(again.records) == comparable(whole.records)
+
+
+def test_a_finished_run_is_not_trained_again(
+    dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    first = evaluate(method, dataset, out=tmp_path / "r.jsonl")
+    monkeypatch.setattr(CohortRun, "__init__", lambda *a: pytest.fail("trained again"))
+    assert evaluate(method, dataset, out=tmp_path / "r.jsonl").records == first.records
+
+
+def test_what_a_process_killed_after_its_last_record_left_is_removed(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.jsonl"
+    first = evaluate(method, dataset, out=out)
+    path = checkpoint_path(out, first.key)
+    path.parent.mkdir()
+    for name in (path.name, f".{path.name}.7.part", path.with_suffix(".lock").name):
+        (path.parent / name).write_bytes(b"left")
+    with only_process(path):  # another process is still at it: its business
+        assert evaluate(method, dataset, out=out).records == first.records
+        assert path.exists()
+    path.parent.mkdir(exist_ok=True)
+    assert evaluate(method, dataset, out=out).records == first.records
+    assert [p.name for p in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def test_the_key_changes_with_everything_that_changes_the_result(
+    dataset: GraphDataset, method: Method
+) -> None:
+    other_x, other_y = dataset.x.clone(), dataset.y.clone()
+    other_x[0, 0] += 1e-3
+    other_y[0] = 1 - other_y[0]
+
+    def key(m: Method = method, d: GraphDataset = dataset, p: Any = NESTED, **plan: Any) -> str:
+        return run_key(make_plan(m, d, **plan), d, p)
+
+    keys = {
+        key(),
+        key(settings_for("graphsage", "embedded", epochs=3)),
+        key(settings_for("diffpool", "embedded", hidden=5)),
+        key(replace(method, training=replace(method.training, learning_rate=0.5))),
+        key(replace(method, training=replace(method.training, dropout=0.5))),
+        key(d=replace(dataset, x=other_x)),
+        key(d=replace(dataset, y=other_y)),
+        key(d=replace(dataset, name="other")),
+        key(p=replace(NESTED, final_runs=3)),
+        key(repeats=2),
+        key(seed=1),
+        key(folds=stratified_folds(dataset.y, seed=9)),
+    }
+    assert len(keys) == 12
+    assert key() == key(replace(method, training=replace(method.training, seed=5)))
+    assert fingerprint(dataset) == fingerprint(embedded(40, rungs=2))
+
+
+def test_records_say_where_they_come_from(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl", repeats=2, seed=3)
+    assert [(r.repeat, r.fold) for r in result.records] == [
+        (r, f) for r in range(2) for f in range(10)
+    ]
+    record = result.records[4]
+    assert record.settings["architecture"]["hidden"] == 4
+    assert record.settings["training"]["epochs"] == 3
+    assert record.seed == 3
+    assert 0 <= record.accuracy <= 100
+    assert 1 <= record.epoch <= 3
+    assert record.parameters > 100
+    assert record.seconds > 0
+    assert record.graphs_per_second > 0
+    assert record.peak_memory is None or record.peak_memory > 2**20
+    assert record.versions["torch"] == torch.__version__
+    assert result.mean == pytest.approx(np.mean(result.accuracies))
+    assert result.sd == pytest.approx(np.std(result.accuracies, ddof=1))
+    means = [np.mean(result.accuracies[:10]), np.mean(result.accuracies[10:])]
+    assert result.sd_of_repeats == pytest.approx(np.std(means, ddof=1))
+    assert "folds; ± " in str(result)
+    assert str(result).endswith(" over 2 repeats)")
+    seeds = {r.settings["training"]["seed"] for r in result.records}
+    assert len(seeds) == 20
+
+
+def test_the_commit_is_none_without_git(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit() is None
+
+
+@pytest.mark.parametrize("name", ["tenfold", "nested"])
+def test_an_interrupted_run_that_leaves_stopped_models_behind_goes_on_to_the_bit(
+    name: str, dataset: GraphDataset, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Interrupted after every epoch, with dropout; the grid has it, too."""
+    changes: dict[str, Any] = {"epochs": 12, "patience": 1, "dropout": 0.3, "learning_rate": 0.02}
+    method = settings_for("diffpool", "embedded", hidden=4, batch_size=10, **changes)
+    protocol: Any = name
+    if name == "nested":
+        protocol = Nested(make_grid({"dropout": [0, 0.5]}), final_runs=1)
+    taken, take = [], loop.take
+    monkeypatch.setattr(loop, "take", lambda model, rows: taken.append(rows) or take(model, rows))
+    options: dict[str, Any] = {"cohort": 10, "checkpoint_seconds": 0}
+    whole = evaluate(method, dataset, protocol, out=tmp_path / "whole.jsonl", **options)
+    assert len(taken) >= 2
+
+    def interrupt(status: Status) -> None:
+        raise KeyboardInterrupt
+
+    options |= {"out": tmp_path / "parts.jsonl", "watch": interrupt}
+    interruptions = 0
+    while True:
+        try:
+            parts = evaluate(method, dataset, protocol, **options)
+            break
+        except KeyboardInterrupt:
+            interruptions += 1
+    assert interruptions >= 4
+    assert comparable(parts.records) == comparable(whole.records)
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+class ScarceMemory:
+    """Lets cohorts of more than `limit` models fail in a place of training, and counts the models of each cohort."""
+
+    def __init__(self, monkeypatch: Any, place: str, limit: int):
+        self.place, self.limit = place, limit
+        self.sizes: list[int] = []
+        self.failed: list[weakref.ref[RunningModels]] = []
+        self.steps = 0
+        begin, step = RunningModels.__init__, running.train_step
+
+        def counted_begin(models: RunningModels, *words: Any) -> None:
+            self.sizes.append(len(words[1]))
+            self.steps = 0
+            models.itself = models  # as a cohort and its captured steps refer to each other
+            begin(models, *words)
+            self.failed = [weakref.ref(models)]
+            if place == "construction":
+                self.check(self.sizes[-1])
+
+        def counted_step(model: Any, optimizer: Any, *words: Any) -> Any:
+            self.steps += 1
+            if place == "step" and self.steps == 7:
+                self.check(len(optimizer.parameters))
+            return step(model, optimizer, *words)
+
+        monkeypatch.setattr(RunningModels, "__init__", counted_begin)
+        monkeypatch.setattr(running, "train_step", counted_step)
+
+    def check(self, models: int) -> None:
+        if models > self.limit:
+            try:
+                raise torch.OutOfMemoryError("no memory")
+            except torch.OutOfMemoryError:  # as at the end of a capture that was abandoned
+                raise RuntimeError("operation failed due to a previous error") from None
+
+
+@pytest.mark.parametrize("place", ["construction", "step"])
+def test_a_cohort_without_memory_is_tried_again_in_halves(
+    place: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """With the records of a run that had so many side by side from the start, to the bit."""
+    method = replace(method, training=replace(method.training, patience=3))  # nobody stops early
+    expected = evaluate(method, dataset, out=tmp_path / "three.jsonl", cohort=3)
+    scarce = ScarceMemory(monkeypatch, place, limit=3)
+    notices: list[str] = []
+
+    def notify(text: str) -> None:
+        notices.append(text)
+        assert scarce.failed[0]() is None, "the memory of what failed is still held"
+
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=10, notify=notify)
+    assert scarce.sizes == [10, 5, 3, 3, 3, 1]
+    assert notices == [
+        "no memory for 10 models side by side: they start anew, 5 at a time",
+        "no memory for 5 models side by side: they start anew, 3 at a time",
+    ]
+    assert comparable(result.records) == comparable(expected.records)
+
+
+@pytest.mark.parametrize("place", ["construction", "step"])
+def test_memory_for_less_than_one_model_is_an_error_that_says_so(
+    place: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    scarce = ScarceMemory(monkeypatch, place, limit=0)
+    with (
+        pytest.warns(UserWarning, match="no memory for 2 models side by side"),
+        pytest.raises(TrainingError, match="expected memory for one model, got less: try a small"),
+    ):
+        evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=2)
+    assert scarce.sizes == [2, 1]
+    with pytest.raises(TrainingError, match="expected memory for one model, got less: try a small"):
+        train_once(method, dataset)
+
+
+def test_an_interrupted_run_remembers_how_many_models_found_memory(
+    dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """It goes on with the same cohorts as a run left alone, though there may be memory for more by now."""
+    options: dict[str, Any] = {"cohort": 10, "repeats": 2, "notify": lambda text: None}
+    method = replace(method, training=replace(method.training, patience=3))
+    scarce = ScarceMemory(monkeypatch, "construction", limit=4)
+    whole = evaluate(method, dataset, out=tmp_path / "whole.jsonl", **options)
+    assert scarce.sizes == [10, 5, 3, 3, 3, 3, 3, 3, 2]
+
+    def interrupt(status: Status) -> None:
+        raise KeyboardInterrupt
+
+    scarce.sizes.clear()
+    out = tmp_path / "r.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(method, dataset, out=out, watch=interrupt, **options)
+    assert scarce.sizes == [10, 5, 3]
+    scarce.limit = 10
+    result = evaluate(method, dataset, out=out, **options)
+    assert scarce.sizes == [10, 5, 3, 3, 3, 3, 3, 3, 3, 2]
+    assert comparable(result.records) == comparable(whole.records)
+
+
+def test_other_errors_are_no_lack_of_memory(
+    dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def broken(*words: Any) -> Any:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(running, "train_step", broken)
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        evaluate(method, dataset, out=tmp_path / "r.jsonl")
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        train_once(method, dataset)
+
+
+def test_lacks_of_memory_are_known_by_their_type_their_words_or_their_cause() -> None:
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(MemoryError())
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**58, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+    later = RuntimeError("capture failed")
+    later.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+    assert is_out_of_memory(later)
+    assert not is_out_of_memory(RuntimeError("capture failed"))
+    assert not is_out_of_memory(ValueError("can't allocate memory"))
+
+
+# --- what goes wrong -----------------------------------------------------------------------------------------------
+
+
+def test_a_fold_that_fails_fails_the_run_and_is_named(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    protocol = replace(NESTED, grid=make_grid({"learning_rate": [1e-3, 1e30]}))
+    with pytest.raises(
+        TrainingError, match=r"repeat 0, fold 0, point 1: the loss became (nan|inf)"
+    ) as caught:
+        evaluate(method, dataset, protocol, out=tmp_path / "r.jsonl")
+    assert caught.value.model == 1
+    assert read_records(tmp_path / "r.jsonl") == []
+
+
+def test_a_mean_is_over_all_folds_or_an_error(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl")
+    records = list(result.records)
+    known = {field.name: getattr(records[0], field.name) for field in fields(Heading)}
+    places = [(0, fold) for fold in range(10)]
+
+    def of(records: list[Record]) -> Evaluation:
+        return Evaluation.from_records(Heading(**known), places, records)
+
+    assert of(records[::-1]).accuracies == result.accuracies
+    for wrong in (records[:-1], [*records, records[0]], []):
+        with pytest.raises(TrainingError, match="expected one record of each of 10 folds, got"):
+            of(wrong)
+    with pytest.raises(TrainingError, match=r"expected accuracies .* in folds \[3\]"):
+        of([replace(r, accuracy=float("nan")) if r.fold == 3 else r for r in records])
+
+
+def test_a_second_process_at_the_same_run_is_told_to_wait(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.jsonl"
+    key = run_key(make_plan(method, dataset), dataset, choose_protocol("tenfold"))
+    with (
+        only_process(checkpoint_path(out, key)),
+        pytest.raises(SettingError, match="expected to be the only process at this run"),
+    ):
+        evaluate(method, dataset, out=out)
+    assert len(evaluate(method, dataset, out=out).records) == 10
+
+
+def test_a_damaged_checkpoint_is_done_without(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.jsonl"
+    whole = evaluate(method, dataset, out=tmp_path / "whole.jsonl")
+    path = checkpoint_path(out, whole.key)
+    path.parent.mkdir()
+    path.write_bytes(b"\x10" * 100)
+    assert comparable(evaluate(method, dataset, out=out).records) == comparable(whole.records)
+
+
+def test_settings_out_of_range_are_errors(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    for name in ("repeats", "cohort"):
+        with pytest.raises(SettingError, match=f"expected {name} of at least 1, got 0"):
+            evaluate(method, dataset, out=tmp_path / "r.jsonl", **{name: 0})
+    regression = replace(dataset, y=torch.zeros(40, 1), class_names=())
+    with pytest.raises(SettingError, match=r"expected classes .*, got targets"):
+        evaluate(method, regression, out=tmp_path / "r.jsonl")
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(monkeypatch: Any, tmp_path: Path) -> Callable[..., Any]:
+    monkeypatch.setattr(
+        diffpool.cli.commands, "embedded", lambda seed: embedded(40, seed=seed, rungs=2)
+    )
+    monkeypatch.chdir(tmp_path)
+    small = ["--epochs", "2", "--hidden", "4", "--device", "cpu", "--out", "r.jsonl"]
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(app, ["evaluate", "embedded", *small, *words])
+
+    return run
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_command_prints_mean_and_sd_and_then_at_once(protocol: str, command: Any) -> None:
+    words = ["--protocol", protocol]
+    words += ["--grid", "learning_rate=0.01,0.001"] if protocol == "nested" else []
+    result = command(*words)
+    assert result.exit_code == 0, result.output
+    assert f"diffpool on embedded, protocol {protocol}: " in result.output
+    assert "(mean ± sd over 10 folds)" in result.output
+    assert "epoch 1/2" in result.output
+    assert len(read_records("r.jsonl")) == 10
+    again = command(*words, "--json")
+    found = json.loads(again.stdout)
+    assert found["protocol"] == protocol
+    assert found["dataset"] == "embedded"
+    assert found["method"] == "diffpool"
+    assert found["folds"] == [r.accuracy for r in read_records("r.jsonl")]
+    assert found["mean"] == pytest.approx(np.mean(found["folds"]))
+    assert "epoch 1/2" not in again.output
+
+
+def test_the_command_says_when_memory_does_not_suffice(command: Any, monkeypatch: Any) -> None:
+    ScarceMemory(monkeypatch, "construction", limit=5)
+    result = command("--cohort", "10", "--json")
+    assert result.exit_code == 0, result.output
+    notice = "no memory for 10 models side by side: they start anew, 5 at a time"
+    assert notice in result.stderr.splitlines()
+    assert len(json.loads(result.stdout)["folds"]) == 10
+
+
+def test_the_command_searches_over_dropout_and_takes_it(command: Any) -> None:
+    nested = ("--protocol", "nested", "--grid", "dropout=0,0.5")
+    assert command(*nested, "--weight-decay", "0.01").exit_code == 0
+    for record in read_records("r.jsonl"):
+        assert record.details["points"] == 2
+        assert record.settings["training"]["dropout"] == record.details["chosen"]["dropout"]
+    assert command("--dropout", "0.25").exit_code == 0
+    assert read_records("r.jsonl")[-1].settings["training"]["dropout"] == 0.25
+    refused = command(*nested, "--dropout", "0.25")
+    assert "expected dropout as a setting or in the grid, got both" in str(refused.exception)
+    refused = command("--protocol", "nested", "--grid", "dropout=0,1")
+    assert "expected dropout of at least 0 and below 1, got 1" in str(refused.exception)
+
+
+def test_the_command_takes_published_folds(command: Any) -> None:
+    y = embedded(40, seed=0, rungs=2).y
+    folds = [
+        {
+            "test": f.test.tolist(),
+            "model_selection": [{"train": f.train.tolist(), "validation": f.validation.tolist()}],
+        }
+        for f in stratified_folds(y, seed=5)
+    ]
+    Path("folds.json").write_text(json.dumps(folds))
+    result = command("--folds", "folds.json", "--repeats", "2", "--cohort", "20", "--json")
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)["folds"]) == 20
+    Path("folds.json").write_text(json.dumps(folds[1:]))
+    result = command("--folds", "folds.json")
+    assert "folds.json: expected a list of 10 outer folds, got 9" in str(result.exception)
+
+
+def test_a_fold_that_fails_ends_the_command_with_2(
+    monkeypatch: Any, command: Any, capsys: Any
+) -> None:
+    words = ["evaluate", "embedded", "--epochs", "2", "--learning-rate", "1e30", "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", ["diffpool", *words])
+    with pytest.raises(SystemExit) as stop:
+        diffpool.cli.commands.main()
+    captured = capsys.readouterr()
+    assert stop.value.code == 2
+    assert "fold 0: the loss became" in captured.err
+    assert "±" not in captured.out
+
+
+# --- the display ---------------------------------------------------------------------------------------------------
+
+
+def test_a_sparkline_goes_from_the_lowest_to_the_highest_value() -> None:
+    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
+    assert sparkline([0.3, 0.3]) == "▁▁"
+    assert len(sparkline(list(range(1000)), width=40)) == 40
+    assert sparkline([*([0.0] * 999), 1.0], width=40)[-1] == "█"
+
+
+def test_durations_are_short() -> None:
+    assert [duration(s) for s in (5, 300, 7200)] == ["5 s", "5 min", "2.0 h"]
+
+
+def test_the_live_view_shows_folds_epoch_curve_and_speed(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    from rich.console import Console
+
+    from diffpool.cli.evaluate_display import evaluation_display
+
+    console = Console(force_terminal=True, width=100, record=True)
+    seen: list[Status] = []
+    with console.capture() as captured, evaluation_display(console, "a title") as watch:
+
+        def both(status: Status) -> None:
+            seen.append(status)
+            watch(status)
+
+        evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=5, watch=both)
+    text = captured.get()
+    for word in ("a title", "folds", "epoch", "validation", "graphs/s", "left"):
+        assert word in text
+    assert [len(s.records) for s in seen] == sorted(len(s.records) for s in seen)
+    assert seen[-1].finished == 5
+    assert "folds 5/10, models 5/10" in line(seen[-1])
+    assert seen[0].seconds_left > 0

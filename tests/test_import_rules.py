@@ -1,0 +1,111 @@
+"""Who may import whom. The rules are those of docs/architecture.md; the test reads every file's imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import diffpool
+
+PACKAGE = Path(diffpool.__file__).parent
+
+PAGE = PACKAGE.parent / "docs" / "architecture.md"
+
+
+def _lists() -> list[dict[str, set[str]]]:
+    """The two lists of the page: who may import whom, and the homes of packages from elsewhere."""
+    page = PAGE.read_text().split("## Who may import whom")[1].split("\n## ")[0]
+    lists = []
+    for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL):
+        rows = (line.split() for line in block.splitlines())
+        lists.append({name: set(words) - {"-"} for name, *words in rows})
+    return lists
+
+
+MAY_IMPORT, HOMES = _lists()
+
+
+def room(module: str) -> str:
+    """The longest name of the list that a dotted name lies in."""
+    parts = module.removesuffix(".__init__").split(".")
+    if parts[0] == "backends":
+        return "backends" if len(parts) == 1 else "backends.*"
+    names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((name for name in names if name in MAY_IMPORT), parts[0])
+
+
+def modules() -> dict[str, Path]:
+    """Every file of the package by its dotted name inside the package."""
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The dotted names that a file imports, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: imports are absolute"
+            if node.module == "diffpool":  # `from diffpool import equations`
+                yield from (f"diffpool.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+def test_the_page_names_every_room() -> None:
+    assert {room(name) for name in modules()} == MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_imports_only_what_the_page_allows(module: str) -> None:
+    home = room(module)
+    names = {
+        name.removeprefix("diffpool.") for name in imports(modules()[module]) if "diffpool." in name
+    }
+    used = {room(name) for name in names}
+    assert used - {home} <= MAY_IMPORT[home]
+
+
+def test_the_page_has_no_circles() -> None:
+    remaining = dict(MAY_IMPORT)
+    while remaining:
+        bottom = {name for name, below in remaining.items() if not below & remaining.keys()}
+        assert bottom, f"a circle among {sorted(remaining)}"
+        remaining = {name: below for name, below in remaining.items() if name not in bottom}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_packages_from_elsewhere_are_imported_at_home_only(module: str) -> None:
+    outside = {name.split(".")[0] for name in imports(modules()[module])}
+    outside -= {"diffpool", "__future__", *sys.stdlib_module_names}
+    for name in sorted(outside):
+        assert name in HOMES, f"{name} has no home"
+        homes = HOMES[name]
+        assert "everywhere" in homes or any(f"{module}.".startswith(f"{home}.") for home in homes)
+
+
+def test_importing_the_package_loads_torch_numpy_and_safetensors_only() -> None:
+    """In a fresh process; what torch loads itself, now or later, does not count."""
+    code = "import sys, torch, numpy; before = set(sys.modules); import diffpool; "
+    code += "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert "diffpool" in loaded
+    assert not loaded & {"sklearn", "scipy", "matplotlib", "torch_geometric", "typer", "rich"}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_neither_runs_nor_unpickles_what_it_reads(module: str) -> None:
+    path = modules()[module]
+    assert not set(imports(path)) & {"pickle", "marshal", "shelve", "joblib", "dill"}
+    calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    assert not {ast.unparse(call) for call in calls} & {"eval", "exec", "torch.load"}

@@ -1,0 +1,185 @@
+"""`diffpool data`, `diffpool train` and `diffpool predict` on files of one's own, as a new user meets them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from diffpool import RawGraphs, load_model, read_graphs
+from diffpool.cli.commands import app
+from diffpool.data import Categories
+from diffpool.data.jsonl import write_jsonl
+
+SMALL = ["--epochs", "2", "--device", "cpu", "--hidden", "8"]
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def own_graphs(count: int = 40, labels: str = "ab", seed: int = 0) -> RawGraphs:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 9, count)
+    starts = np.cumsum(sizes) - sizes
+    source = np.concatenate([s + np.arange(n - 1) for s, n in zip(starts, sizes, strict=True)])
+    kinds = rng.choice(list(labels), int(sizes.sum()))
+    return RawGraphs.from_edges(
+        "own",
+        sizes,
+        source,
+        source + 1,
+        one_way=True,
+        node_labels=Categories.from_values(kinds),
+        classes=Categories.from_values(np.array(["no", "yes"])[np.arange(count) % 2]),
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    write_jsonl(tmp_path / "graphs.jsonl", own_graphs())
+    return tmp_path / "graphs.jsonl"
+
+
+@pytest.fixture
+def model(file: Path, tmp_path: Path) -> Path:
+    result = run("train", file, "--out", tmp_path / "m", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "features: labels (2)" in " ".join(result.output.split())
+    return tmp_path / "m"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_predictions_have_the_names_of_the_classes_and_their_probabilities(
+    file: Path, model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.csv"
+    result = run("predict", model, file, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "40 predictions written" in result.output
+    rows = rows_of(out)
+    assert list(rows[0]) == ["graph", "prediction", "p_no", "p_yes"]
+    assert [int(row["graph"]) for row in rows] == list(range(40))
+    expected = load_model(model).predict_proba(read_graphs(file))
+    found = np.array([[row["p_no"], row["p_yes"]] for row in rows], dtype=np.float32)
+    assert np.array_equal(found, expected)
+    names = ["no" if p[0] >= p[1] else "yes" for p in expected]
+    assert [row["prediction"] for row in rows] == names
+
+
+def test_a_file_is_read_in_parts(file: Path, model: Path, tmp_path: Path, monkeypatch) -> None:
+    import diffpool.cli.commands
+
+    run("predict", model, file, "--out", tmp_path / "whole.csv")
+    monkeypatch.setattr(diffpool.cli.commands, "PART", 7)
+    run("predict", model, file, "--out", tmp_path / "parts.csv")
+    whole, parts = rows_of(tmp_path / "whole.csv"), rows_of(tmp_path / "parts.csv")
+    assert [r["prediction"] for r in whole] == [r["prediction"] for r in parts]
+    for a, b in zip(whole, parts, strict=True):
+        assert float(a["p_no"]) == pytest.approx(float(b["p_no"]), abs=1e-5)
+
+
+def test_graphs_without_classes_are_predicted(model: Path, tmp_path: Path) -> None:
+    lines = [
+        {"edges": [[0, 1]], "node_labels": ["a", "b"]},
+        {"edges": [], "node_labels": ["b"]},
+    ]
+    (tmp_path / "new.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    result = run("predict", model, tmp_path / "new.jsonl", "--out", tmp_path / "p.csv")
+    assert result.exit_code == 0, result.output
+    assert len(rows_of(tmp_path / "p.csv")) == 2
+
+
+def test_labels_that_the_model_does_not_know_are_reported(model: Path, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "new.jsonl", own_graphs(6, labels="abz", seed=1))
+    result = run("predict", model, tmp_path / "new.jsonl", "--out", tmp_path / "p.csv")
+    assert result.exit_code == 0
+    assert "node label 'z'" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"nodes": 2, "edges": [[0, 1]]}', "expected node labels (1 columns)"),
+        ('{"edges": [[0, 5]], "node_labels": ["a", "b"]}', "line 1"),
+        ("{", "line 1"),
+    ],
+)
+def test_wrong_graphs_give_a_clear_error_and_no_file(
+    model: Path, tmp_path: Path, line: str, message: str
+) -> None:
+    (tmp_path / "new.jsonl").write_text(line + "\n")
+    result = run("predict", model, tmp_path / "new.jsonl", "--out", tmp_path / "p.csv")
+    assert result.exit_code != 0
+    assert message in str(result.exception)
+    assert not list(tmp_path.glob("p.csv*"))
+
+
+def test_a_fault_late_in_a_file_leaves_the_old_predictions(
+    file: Path, model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.csv"
+    run("predict", model, file, "--out", out)
+    before = out.read_bytes()
+    with file.open("a") as stream:
+        stream.write("nonsense\n")
+    assert run("predict", model, file, "--out", out).exit_code != 0
+    assert out.read_bytes() == before
+
+
+def test_an_impossible_place_for_predictions_is_an_error(
+    file: Path, model: Path, tmp_path: Path
+) -> None:
+    result = run("predict", model, file, "--out", tmp_path / "none" / "p.csv")
+    assert "expected --out to be a file in a folder that exists" in str(result.exception)
+
+
+def test_data_prints_a_table_and_json(file: Path) -> None:
+    table = run("data", file)
+    assert table.exit_code == 0, table.output
+    for word in ("graphs", "no: 20, yes: 20", "largest graph", "labels (2)"):
+        assert word in table.output
+    facts = json.loads(run("data", file, "--json").output)
+    assert facts["graphs"] == 40
+    assert facts["classes"] == 2
+    assert facts["class_counts"] == {"no": 20, "yes": 20}
+    assert facts["max_nodes"] == 8
+    assert facts["node_labels"] == [2]
+
+
+def test_regression_targets_are_trained_on_and_predicted(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    lines = [
+        {"nodes": n, "edges": [[i, i + 1] for i in range(n - 1)], "target": 100.0 + n}
+        for n in np.random.default_rng(0).integers(3, 12, 40).tolist()
+    ]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    result = run("train", path, "--out", tmp_path / "m", "--features", "constant", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "1 targets" in " ".join(result.output.split())
+    assert "test error" in result.output
+    assert run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv").exit_code == 0
+    rows = rows_of(tmp_path / "p.csv")
+    assert list(rows[0]) == ["graph", "prediction"]
+    assert 90 < float(rows[0]["prediction"]) < 125
+
+
+def test_edge_labels_reach_a_model_trained_with_edge_sage(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    lines = [
+        {"nodes": 3, "edges": [[0, 1], [1, 2]], "edge_labels": ["x", "xy"[i % 2]], "label": i % 2}
+        for i in range(40)
+    ]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    result = run("train", path, "--out", tmp_path / "m", "--conv", "edge-sage", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "edges: labels" in " ".join(result.output.split())
+    assert run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv").exit_code == 0
