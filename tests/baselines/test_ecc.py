@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from diffpool.baselines import kron
+from diffpool.baselines.ecc import kron
 from diffpool.baselines.ecc.edge_conditioned import EdgeConditioned
 from diffpool.baselines.ecc.kron import (
     Coarsened,
