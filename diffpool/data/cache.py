@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from safetensors.numpy import save_file
 from diffpool.data.archive import text_files
 from diffpool.data.raw import OF_EDGES, OF_GRAPHS, OF_NODES, Categories, RawGraphs
 from diffpool.errors import DataError
+from diffpool.files import atomic_write
 
 FORMAT = 1  # to be raised with every change of what is stored or of how files are read
 DTYPE = {"U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
@@ -55,7 +55,7 @@ def cached(
     raw = None if refresh else _load(place, name)
     if raw is None:
         raw = read()
-        with contextlib.suppress(OSError, DataError):
+        with contextlib.suppress(OSError, SafetensorError, DataError):
             if _key(paths, name) == key:  # else it changed while it was read
                 _save(raw, place)
     return raw
@@ -79,7 +79,7 @@ def _key(paths: Path | Sequence[Path], name: str) -> str:
 
 
 def _save(raw: RawGraphs, place: Path) -> None:
-    """Write the whole file or none: under another name first, which no other process has."""
+    """Write the graphs to a file."""
     arrays = {"sizes": _small(raw.sizes), "degrees": _small(np.diff(raw.indptr))}
     arrays["source"] = _within_graphs(raw)
     names = {}
@@ -93,13 +93,8 @@ def _save(raw: RawGraphs, place: Path) -> None:
     about = {"name": raw.name, "directed": str(raw.directed), "names": json.dumps(names)}
     about["checksum"] = _checksum(about, arrays)
     place.parent.mkdir(parents=True, exist_ok=True)
-    handle, other = tempfile.mkstemp(dir=place.parent, prefix=".", suffix=".part")
-    os.close(handle)
-    try:
-        save_file(arrays, other, metadata=about)
-        Path(other).replace(place)
-    except (OSError, SafetensorError):
-        Path(other).unlink(missing_ok=True)
+    with atomic_write(place) as temporary:
+        save_file(arrays, temporary, metadata=about)
 
 
 def _load(place: Path, name: str) -> RawGraphs | None:

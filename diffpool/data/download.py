@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from diffpool.errors import DataError
+from diffpool.files import file_lock, move_into_place
 
 Progress = Callable[[int, int | None], None]  # bytes received, bytes in all
 About = dict[str, Any]  # a file on a server: url, etag, modified, size
@@ -45,8 +46,7 @@ def download(
     """Get the file, unless it is there; `check` raises a DataError if it is not what it should be."""
     part = target.with_name(f"{target.name}.part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(target):
+        with file_lock(target.with_name(f"{target.name}.lock")):
             if target.is_file() and not refresh:  # another process was faster
                 return
             _get(url, part, progress)
@@ -55,7 +55,7 @@ def download(
             except DataError as error:
                 _forget(part)
                 raise DownloadError(f"{url} gave something else: {error}") from error
-            part.replace(target)
+            move_into_place(part, target)
             _forget(part)
     except OSError as error:
         raise DownloadError(f"{target} cannot be written: {error.strerror or error}") from error
@@ -183,17 +183,3 @@ def _begun(url: str, part: Path) -> tuple[int, About]:
 def _forget(part: Path) -> None:
     for file in (part, _about_file(part)):
         file.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Wait until no other process downloads this file, where the system can tell."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with target.with_name(f"{target.name}.lock").open("w") as file:
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

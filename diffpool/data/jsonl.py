@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
-import os
 import re
 import reprlib
 import zlib
@@ -20,6 +19,7 @@ import numpy as np
 
 from diffpool.data.raw import Categories, RawGraphs, _numerically, concatenate
 from diffpool.errors import DataError, SettingError
+from diffpool.files import atomic_write
 
 # In all lines or in none, and what they are in RawGraphs.
 SHARED = {
@@ -53,9 +53,8 @@ def iter_jsonl(path: str | Path, size: int, name: str | None = None) -> Iterator
 def write_jsonl(path: str | Path, raw: RawGraphs) -> None:
     """Write graphs so that `read_jsonl` gives them back, less the categories that no row has."""
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with unfinished.open("wb") as plain:
+        with atomic_write(path) as temporary, temporary.open("wb") as plain:
             # without name and time: the same graphs are the same bytes
             file: Any = gzip.GzipFile("", "wb", 6, plain, 0) if path.suffix == ".gz" else plain
             for graph in _objects(raw):
@@ -63,14 +62,11 @@ def write_jsonl(path: str | Path, raw: RawGraphs) -> None:
                 file.write(text.encode() + b"\n")
             if file is not plain:
                 file.close()
-        unfinished.replace(path)  # a reader finds the old file or the new one
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise DataError(
             f"{path}: expected a place to write to, got: {error.strerror}: choose another"
         ) from error
     except ValueError as error:
-        unfinished.unlink(missing_ok=True)
         raise DataError(
             f"{path}: expected finite numbers and proper text, got others ({error}): clean them first"
         ) from error

@@ -43,10 +43,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(cache: Path) -> list[str]:
-    """What a download left, without the lock."""
+    """What a download left."""
     folder = cache / "downloads"
-    left = folder.iterdir() if folder.exists() else ()
-    return sorted(file.name for file in left if file.suffix != ".lock")
+    return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
 # --- folders -------------------------------------------------------------------------------------------------------

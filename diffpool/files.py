@@ -1,0 +1,98 @@
+"""Atomic file writes and locks between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows has no fcntl: there, locks do nothing
+    fcntl = None
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder, to write to; move it to `path` if the block succeeds.
+
+    Readers see the old file or the complete new one. If the block raises, the temporary file is removed. The folder
+    must exist.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        yield temporary
+        move_into_place(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def move_into_place(temporary: Path, path: Path) -> None:
+    """Flush a file to disk, then rename it to `path`, replacing any file there."""
+    with temporary.open("rb+") as file:
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove the temporary files that killed processes left while writing `path`."""
+    for file in path.parent.iterdir() if path.parent.is_dir() else ():
+        if file.name.startswith(f".{path.name}.") and file.suffix == ".part":
+            file.unlink(missing_ok=True)
+
+
+def lock_open_file(file: int, wait: bool = True) -> None:
+    """Lock an open file (a descriptor) until it is closed or the process ends.
+
+    Without `wait`, raise BlockingIOError if another process holds the lock. On systems and file systems without locks,
+    do nothing.
+    """
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # some network file systems have no locks
+        pass
+
+
+@contextlib.contextmanager
+def file_lock(path: Path, wait: bool = True) -> Iterator[None]:
+    """Hold the lock file `path`, which is created (with its folder) and removed afterwards.
+
+    Without `wait`, raise BlockingIOError if another process holds it. The lock of a killed process is released, too.
+    """
+    if fcntl is None:
+        yield
+        return
+    file = _open_locked(path, wait)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _open_locked(path: Path, wait: bool) -> int:
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # another process has just removed the folder
+            continue
+        try:
+            lock_open_file(file, wait)
+            if os.fstat(file).st_ino == path.stat().st_ino:
+                return file
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)  # the previous holder removed this file: lock the new one
