@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffpool.data import table
 from diffpool.data.raw import Categories, RawGraphs
 from diffpool.data.tu import read_tu
 from diffpool.errors import DataError
@@ -282,13 +281,8 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
 }
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("case", ERRORS)
-def test_a_fault_is_an_error_with_the_file_and_the_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, native: bool
-) -> None:
-    if not native:
-        monkeypatch.setattr(table, "kernels", None)
+def test_a_fault_is_an_error_with_the_file_and_the_line(tmp_path: Path, case: str) -> None:
     changes, message = ERRORS[case]
     with pytest.raises(DataError, match=message):
         read(tmp_path, **changes)
