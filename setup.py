@@ -7,8 +7,12 @@ setup(
         Extension(
             "diffpool.backends.cpu._kernels",
             ["diffpool/backends/cpu/kernels.c"],
+            depends=[
+                f"diffpool/backends/cpu/{name}.h"
+                for name in ("threads", "gemm", "layers", "pooling")
+            ],
             extra_compile_args=["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"],
-            libraries=["m", "dl"],
+            libraries=["m", "pthread"],
             py_limited_api=True,
             optional=True,  # without a compiler the package works without them
         )

@@ -60,7 +60,7 @@ def build(
         layers = a.layers_before if level == 0 else a.layers_after
         encoders.append(parts.encoder(width, layers))
         if level < a.poolings:
-            most = clusters[level].most if clusters else 0
+            most = clusters[level].max_count if clusters else 0
             poolers.append(parts.pooler(width, layers, most))
         width = encoders[-1].num_outputs
     readout = parts.readout(width, largest)

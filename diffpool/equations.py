@@ -1,19 +1,46 @@
 """The paper on one page: equations 3 to 6 and the two auxiliary losses (Ying et al., 2018).
 
 Letters as in the paper: A adjacency, X features, Z embeddings, S assignment of nodes to clusters. Every function
-works graph by graph: the result for a graph does not depend on its batch-mates. `s` has local columns: the block of
-graph g is `s[rows_g, :k_g]` (see `segment`).
+works graph by graph: the result for a graph does not depend on the rest of the batch. `s` has local columns: the block
+of graph g is `s[rows_g, :k_g]` (see `segment`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
+from diffpool.backends import accelerated
 from diffpool.graphs import DenseGraphs, Graphs, squared_norms
 from diffpool.layout import Layout, column_mask
-from diffpool.segment import nn
+from diffpool.segment import multiply
+
+
+@dataclass(frozen=True, eq=False)
+class PoolingStep:
+    """The result of pooling one level."""
+
+    s: Tensor  # local [N, W]
+    x: Tensor  # X', [K, D]
+    graphs: DenseGraphs  # A'
+    link: Tensor  # [B]
+    entropy: Tensor  # [B]
+
+
+@accelerated
+def pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
+    """Equations 3, 4 and 6 and both losses, from the output of GNN_pool: [N, W], [N, D] → the coarser level."""
+    s = assignment(logits, graphs.layout, clusters)
+    coarse = pooled_graphs(graphs, s, clusters)
+    return PoolingStep(
+        s=s,
+        x=pooled_features(graphs, s, z, clusters),
+        graphs=coarse,
+        link=link_loss(graphs, s, coarse),
+        entropy=entropy_loss(graphs, s),
+    )
 
 
 def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> Tensor:
@@ -22,11 +49,8 @@ def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> T
 
 
 def pooled_graphs(graphs: Graphs, s: Tensor, clusters: Layout) -> DenseGraphs:
-    """Equation 4: A' = SᵀAS, as Sᵀ(AS): the assignment is propagated one hop, then contracted."""
+    """Equation 4: A' = SᵀAS, as Sᵀ(AS): propagate the assignment one hop, then contract."""
     adj = graphs.contract(s, graphs.propagate(s), clusters, square=True)
-    mask = None if clusters.clean else column_mask(clusters, clusters)
-    if mask is not None:  # nobody writes the gradient where a graph has no columns
-        adj = adj.masked_fill(~mask, 0)
     return DenseGraphs.from_adj(clusters, adj, pooled_channels(graphs, s, clusters))
 
 
@@ -39,8 +63,8 @@ def pooled_channels(graphs: Graphs, s: Tensor, clusters: Layout) -> tuple[Tensor
 
 
 def unpooled_features(s: Tensor, h: Tensor, rows: Layout, clusters: Layout) -> Tensor:
-    """The way back of equation 3: S H', what each node's clusters have. Local [N, W], [K, D] → [N, D]."""
-    return nn(s, h, rows, clusters)
+    """The reverse of equation 3: S H', the features of its clusters for each node. Local [N, W], [K, D] → [N, D]."""
+    return multiply(s, h, rows, clusters)
 
 
 # Equation 5, Z = GNN_embed(A, X), is `nn.Encoder.forward`.
@@ -48,8 +72,6 @@ def unpooled_features(s: Tensor, h: Tensor, rows: Layout, clusters: Layout) -> T
 
 def assignment(logits: Tensor, rows: Layout, clusters: Layout) -> Tensor:
     """Equation 6: S = softmax(GNN_pool(A, X)), each node over the clusters of its graph: [N, W] → local [N, W]."""
-    if logits.shape[1] != clusters.largest:  # a step on a GPU may have room for more
-        logits = pad(logits, (0, clusters.largest - logits.shape[1]))
     mask = column_mask(rows, clusters)
     if mask is None:
         return logits.softmax(-1)
@@ -61,7 +83,7 @@ def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:
     """L_LP = ‖A − SSᵀ‖_F of each graph: [B]; `pooled` is A' = SᵀAS.
 
     ‖A − SSᵀ‖² = ‖A‖² − 2 tr(SᵀAS) + ‖SᵀS‖²: no n × n matrix. A difference within rounding counts as zero and has
-    gradient zero, where the root would have an infinite one.
+    gradient zero, where the square root would have an infinite one.
     """
     clusters = pooled.layout
     gram = graphs.contract(s, s, clusters, square=True)  # SᵀS: local [K, W]

@@ -2,7 +2,7 @@
 
     graphs.propagate(h)                 A H
     graphs.contract(s, h, clusters)     SᵀH, graph by graph
-    graphs.readout(h, how)              sum, mean or max over each graph's nodes
+    graphs.readout(h, reduction)        sum, mean or max over each graph's nodes
     graphs.degree, graphs.squared_norm  A1 of each node, ‖A‖²_F of each graph
 
 Edges with features have a matrix E_c beside A for each channel, and `graphs.propagate_channel(c, h)` is E_c H.
@@ -14,17 +14,17 @@ block for each graph).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from diffpool.backends import select as native
+from diffpool.backends import accelerated
 from diffpool.errors import DataError
 from diffpool.layout import Layout
-from diffpool.segment import Csr, max_rows, nn, spmm, spmm_kernel, sum_rows, tn
+from diffpool.segment import Csr, max_rows, multiply, multiply_tn, spmm, sum_rows
 
 Reduction = Literal["sum", "mean", "max"]
 
@@ -46,26 +46,28 @@ class _Graphs:
         raise NotImplementedError
 
     def contract(self, s: Tensor, h: Tensor, clusters: Layout, square: bool = False) -> Tensor:
-        """SᵀH of each graph: local [N, W], [N, D] → [K, D] (`square`: see `segment.nn`)."""
-        return tn(s, h, self.layout, clusters, square)
+        """SᵀH of each graph: local [N, W], [N, D] → [K, D] (`square`: see `segment.multiply`)."""
+        return multiply_tn(s, h, self.layout, clusters, square)
 
     def propagate_mean(self, h: Tensor) -> Tensor:
         """D⁻¹A H, the weighted mean over the neighbors; zero without any: [N, D] → [N, D]."""
-        return self.propagate(h) * self.inverse_degree[:, None]
+        return propagate_mean(self, h)
 
-    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """H and D⁻¹A H, for a layer that takes both and may write to the gradient of this H, and H for all others."""
-        return h, self.propagate_mean(h), h
-
-    def readout(self, h: Tensor, how: Reduction) -> Tensor:
+    def readout(self, h: Tensor, reduction: Reduction) -> Tensor:
         """Sum, mean or max over each graph's nodes: [N, D] → [B, D]; zero for an empty graph."""
-        if how == "max":
+        if reduction == "max":
             return max_rows(h, self.layout)
         total = sum_rows(h, self.layout)
-        if how == "sum":
+        if reduction == "sum":
             return total
         count = self.layout.device_sizes.to(h.dtype).clamp(min=1)  # [B]
         return total / count.view(-1, *(1 for _ in h.shape[1:]))
+
+
+@accelerated
+def propagate_mean(graphs: _Graphs, h: Tensor) -> Tensor:
+    """D⁻¹A H: [N, D] → [N, D]."""
+    return graphs.propagate(h) * graphs.inverse_degree[:, None]
 
 
 class Channel(NamedTuple):
@@ -230,16 +232,6 @@ class SparseGraphs(_Graphs):
         """A H: [N, D] → [N, D]."""
         return spmm(self.adj, self.adj_t, h)
 
-    def propagate_local(self, s: Tensor, clusters: Layout) -> Tensor:
-        """A S without a gradient, for local columns: [N, W] → local [N, W]."""
-        a = self.adj
-        return spmm_kernel(s, a.indptr, a.indices, a.values)
-
-    def add_back_local(self, grad: Tensor, clusters: Layout, out: Tensor) -> None:
-        """Add AᵀG to `out`: local [N, W] both."""
-        a = self.adj_t
-        out += spmm_kernel(grad, a.indptr, a.indices, a.values)
-
     def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
         """E_c H: [N, D] → [N, D]."""
         values, values_t = self.channels[channel]
@@ -347,9 +339,6 @@ class DenseGraphs(_Graphs):
     inverse_degree: Tensor  # [K]: 1/degree, 0 where the degree is 0
     channels: tuple[Tensor, ...] = ()  # edge features: local [K, W] each
     prepared: Prepared = NOTHING
-    # That of the features of this level, which both networks ask for first.
-    means: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    shared: dict[int, tuple[Tensor, dict[int, Tensor]]] = field(default_factory=dict)  # `cuda.mean`
 
     @classmethod
     def from_adj(
@@ -375,39 +364,11 @@ class DenseGraphs(_Graphs):
 
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [K, D] → [K, D]."""
-        return nn(self.adj, h, self.layout, self.layout)
-
-    def propagate_mean(self, h: Tensor) -> Tensor:
-        if not (native.suits_triton(h, self.adj) and h.numel() > 0):
-            return super().propagate_mean(h)
-        from diffpool.backends.triton.mean import DenseMean
-
-        for features, mean in self.means:
-            if features is h:
-                return mean
-        adj, sums = self.shared_adj()
-        mean = DenseMean.apply(adj, h, self.inverse_degree, self.layout, sums)
-        if not self.means:
-            self.means.append((h, mean))
-        return mean
-
-    def shared_adj(self) -> tuple[Tensor, dict[int, Tensor]]:
-        """A on a GPU for functions that add up their gradients of it in place (`cuda.mean`)."""
-        from diffpool.backends.triton.mean import Shared
-
-        # One of each stream: sums of two streams would not wait for each other.
-        cuda = self.adj.is_cuda
-        stream = torch.cuda.current_stream(self.adj.device).cuda_stream if cuda else 0
-        wanted = self.adj.requires_grad and torch.is_grad_enabled()
-        known = self.shared.get(stream)
-        if known is None or known[0].requires_grad != wanted:
-            sums: dict[int, Tensor] = {}
-            known = self.shared[stream] = (Shared.apply(self.adj, sums), sums)
-        return known
+        return multiply(self.adj, h, self.layout, self.layout)
 
     def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
         """E_c H: [K, D] → [K, D]."""
-        return nn(self.channels[channel], h, self.layout, self.layout)
+        return multiply(self.channels[channel], h, self.layout, self.layout)
 
     def block(self, graph: int) -> Tensor:
         """The adjacency matrix of one graph: [k_g, k_g]."""

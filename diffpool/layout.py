@@ -10,22 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Edges of a row of A. On a GPU a program takes many rows together if they are short, but for a few; else each by
-# itself, but for the very long ones. Those few are computed by several programs each.
-SHORT, LONG = 32, 512
-
-
-def aligned(width: int) -> int:
-    """The next multiple of 16: matrices with rows of such a length are read faster on a GPU."""
-    return -(-width // 16) * 16
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layout:
-    """Reduction N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows from `starts[g]` on.
+    """How N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows, starting at `starts[g]`.
 
-    `sizes` stays on the host, so that shapes and loops are planned without asking the device. With several models side
-    by side each has as many rows, and those at the end of a model that has fewer belong to no graph.
+    `sizes` stays on the host, so that shapes and loops are planned without asking the device. When several models are
+    trained side by side, each has the same number of rows; rows at the end of a model may belong to no graph.
     """
 
     sizes: Tensor  # [B] int64, on the host
@@ -34,13 +25,11 @@ class Layout:
     largest: int
     graph_of_row: Tensor  # [N] int64, on the device; B for a row of no graph
     index_in_graph: Tensor  # [N] int64, on the device: 0 for the first row of each graph
-    # [N] int64, on the device: the row when every graph is padded to the largest; B · largest for a row of no graph
+    # [N] int64, on the device: the row if every graph were padded to the largest; B · largest for a row of no graph
     slot_of_row: Tensor
     device_sizes: Tensor  # [B] int64: the sizes, on the device
     complete: bool = True  # whether every row belongs to a graph
-    real: Tensor | None = (
-        None  # [N] bool, on the device: which rows belong to graphs; None if all do
-    )
+    real: Tensor | None = None  # [N] bool, on the device: which rows belong to graphs; None: all
     models: int = 1
 
     @classmethod
@@ -50,12 +39,12 @@ class Layout:
         device: torch.device | str = "cpu",
         models: int = 1,
     ) -> Layout:
-        """The layout of graphs with these sizes: those of the first model, as many of the second, and so on."""
+        """The layout of graphs with these sizes: those of the first model, then those of the second, and so on."""
         counts = np.asarray(sizes).astype(np.int64)
         largest = int(counts.max(initial=0))
-        of_model = counts.reshape(models, -1) if models > 1 else counts[None]
-        rows = int(of_model.sum(1).max(initial=0))  # of each model
-        starts = np.cumsum(of_model, 1) - of_model + rows * np.arange(len(of_model))[:, None]
+        by_model = counts.reshape(models, -1) if models > 1 else counts[None]
+        rows = int(by_model.sum(1).max(initial=0))  # per model
+        starts = np.cumsum(by_model, 1) - by_model + rows * np.arange(len(by_model))[:, None]
         starts = starts.reshape(-1)
         if models == 1:
             graph_of_row = np.repeat(np.arange(len(counts)), counts)
@@ -64,12 +53,14 @@ class Layout:
             graph_of_row = np.full(models * rows, len(counts))
             index_in_graph = np.zeros(models * rows, np.int64)
             graph = np.repeat(np.arange(len(counts)), counts)
-            place = np.arange(len(graph)) - np.repeat(np.cumsum(counts) - counts, counts)
-            owned = starts[graph] + place
-            graph_of_row[owned], index_in_graph[owned] = graph, place
+            index = np.arange(len(graph)) - np.repeat(np.cumsum(counts) - counts, counts)
+            owned = starts[graph] + index
+            graph_of_row[owned], index_in_graph[owned] = graph, index
         slot_of_row = graph_of_row * largest + index_in_graph
-        places = np.stack([graph_of_row, index_in_graph, slot_of_row])  # one transfer, not three
-        on_device = torch.from_numpy(places).to(device)
+        rows_table = np.stack(
+            [graph_of_row, index_in_graph, slot_of_row]
+        )  # one transfer, not three
+        on_device = torch.from_numpy(rows_table).to(device)
         complete = int(counts.sum()) == models * rows
         host = torch.from_numpy(counts)
         return cls(
@@ -91,45 +82,18 @@ class Layout:
 
     @property
     def uniform(self) -> bool:
-        """Whether all graphs have the same size, so that [N, D] can be seen as [B, N/B, D]."""
+        """Whether all graphs have the same size, so that [N, D] can be viewed as [B, N/B, D]."""
         return self.total == len(self) * self.largest
 
     @cached_property
     def used(self) -> np.ndarray:
-        """[M] int64: how many rows of each model belong to graphs; they come first."""
+        """[M] int64: the number of rows of each model that belong to graphs; they come first."""
         return self.sizes.numpy().reshape(self.models, -1).sum(1)
 
     @cached_property
     def device_starts(self) -> Tensor:
         """[B] int64: the starts, on the device."""
         return self.starts.to(self.graph_of_row.device)
-
-    @property
-    def clean(self) -> bool:
-        """Whether local columns that a graph does not have must be zero; else nobody looks at them."""
-        return True
-
-    @property
-    def tile(self) -> int:
-        """Rows of a tile, on a GPU."""
-        return tile_rows(self.total, len(self))
-
-    @cached_property
-    def tiles(self) -> Tensor:
-        """[T, 2] int64, on the device: graph and first row of each tile of up to `tile` rows of one graph."""
-        sizes, starts = self.sizes.numpy(), self.starts.numpy()
-        count = -(-sizes // self.tile)
-        graph = np.repeat(np.arange(len(sizes)), count)
-        place = np.arange(len(graph)) - np.repeat(np.cumsum(count) - count, count)
-        first = starts[graph] + self.tile * place
-        return torch.from_numpy(np.stack([graph, first], 1)).to(self.graph_of_row.device)
-
-    @cached_property
-    def tile_starts(self) -> Tensor:
-        """[M + 1] int64, on the device: the first tile of each model, and behind the last."""
-        count = -(-self.sizes.numpy() // self.tile)
-        ends = np.cumsum(count.reshape(self.models, -1).sum(1))
-        return torch.from_numpy(np.concatenate([[0], ends])).to(self.graph_of_row.device)
 
     def to(self, device: torch.device | str) -> Layout:
         return replace(
@@ -145,18 +109,13 @@ class Layout:
         return f"Layout({len(self)} graphs, {self.total} rows, largest {self.largest})"
 
 
-def tile_rows(total: int, graphs: int) -> int:
-    """Rows of a tile of a result on a GPU: more where graphs are large."""
-    return 64 if total >= 48 * graphs else 32
-
-
 def column_counts(rows: Layout, columns: Layout) -> Tensor | None:
-    """How many local columns each row has: [N]; None if every row has as many. A row of no graph has none."""
+    """The number of local columns of each row: [N]; None if all rows have W. A row of no graph has none."""
     return None if rows.complete and columns.uniform else row_limits(rows, columns)
 
 
 def row_limits(rows: Layout, columns: Layout) -> Tensor:
-    """How many local columns each row has: [N]."""
+    """The number of local columns of each row: [N]."""
     sizes = columns.device_sizes
     if not rows.complete:
         sizes = torch.cat([sizes, sizes.new_zeros(1)])

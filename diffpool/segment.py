@@ -1,12 +1,12 @@
 """Products and sums over ragged segments: the hot path.
 
 Rows of a matrix are divided among graphs by a `Layout`. A block-diagonal matrix (an assignment, a coarse
-adjacency) is stored with its rows flat and *local columns*: the block of graph g is `a[rows_g, :k_g]`, and what
-lies right of column k_g is zero. So a batch of B graphs costs at most (1 + √B)/2 times the memory of its blocks,
+adjacency) is stored with flat rows and *local columns*: the block of graph g is `a[rows_g, :k_g]`, and entries to
+the right of column k_g are zero. So a batch of B graphs takes at most (1 + √B)/2 times the memory of its blocks,
 whatever their sizes, while every product works on exactly the blocks.
 
-The three products `nn`, `nt` and `tn` are closed under differentiation: the gradient of each is made of the other
-two. Their slow twins are in `tests/reference.py`.
+The three products `multiply`, `multiply_tn` and `multiply_nt` are closed under differentiation: the gradient of each
+consists of the other two. Slow versions for tests are in `tests/reference.py`.
 """
 
 from __future__ import annotations
@@ -20,37 +20,40 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diffpool.backends import select as native
-from diffpool.backends.select import suits
+from diffpool.backends import accelerated
 from diffpool.layout import Layout
 
 # --- products, graph by graph -------------------------------------------------------------------------------
 
 
-def nn(a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False) -> Tensor:
+def multiply(a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False) -> Tensor:
     """A_g B_g for each graph: local [N, W], [K, D] → [N, D].
 
-    `square` says that the D columns are local to the graph as well: only the first k_g of them count.
+    `square`: the D columns are local to the graph as well, so only the first k_g of them count.
     """
-    return _product("nn", a, b, rows, columns, square)
+    return block_product("nn", a, b, rows, columns, square)
 
 
-def tn(a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False) -> Tensor:
+def multiply_tn(
+    a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False
+) -> Tensor:
     """A_gᵀ B_g for each graph: local [N, W], [N, D] → [K, D]."""
-    return _product("tn", a, b, rows, columns, square)
+    return block_product("tn", a, b, rows, columns, square)
 
 
-def nt(a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False) -> Tensor:
+def multiply_nt(
+    a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False
+) -> Tensor:
     """A_g B_gᵀ for each graph: [N, D], [K, D] → local [N, W]."""
-    return _product("nt", a, b, rows, columns, square)
+    return block_product("nt", a, b, rows, columns, square)
 
 
-def _product(
+@accelerated
+def block_product(
     form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
 ) -> Tensor:
-    if not (rows.uniform and columns.uniform) and native.suits_triton(a, b):
-        return _BlockProduct.apply(form, a, b, rows, columns, square)
-    where = (
+    """One of the three products: "nn" for A_g B_g, "tn" for A_gᵀ B_g, "nt" for A_g B_gᵀ."""
+    blocks = (
         rows.sizes,
         rows.starts,
         rows.slot_of_row,
@@ -61,8 +64,8 @@ def _product(
     shape = (rows.total, columns.total, columns.largest)
     uniform = rows.uniform and columns.uniform
     if torch.compiler.is_compiling():
-        return torch.ops.diffpool.product(form, a, b, *where, *shape, uniform, square)
-    return _Product.apply(form, a, b, *where, *shape, uniform, square)  # half the overhead
+        return torch.ops.diffpool.product(form, a, b, *blocks, *shape, uniform, square)
+    return _Product.apply(form, a, b, *blocks, *shape, uniform, square)  # half the overhead
 
 
 # The gradients of each product are two others: of a and of b, from the gradient g of the result.
@@ -73,36 +76,13 @@ GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[tuple[str, Tensor,
 }
 
 
-class _BlockProduct(torch.autograd.Function):
-    """One of the three products on a GPU, by the kernels of `cuda.blocks`."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
-    ) -> Tensor:
-        from diffpool.backends.triton import blocks
-
-        ctx.form, ctx.where = form, (rows, columns, square)
-        ctx.save_for_backward(a, b)
-        shape = _product_shape(form, b, rows.total, columns.total, columns.largest)
-        return blocks.product(form, a, b, shape, rows, columns, columns if square else None)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, b = ctx.saved_tensors
-        of_a, of_b = GRADIENTS[ctx.form](a, b, grad)
-        grad_a = _BlockProduct.apply(*of_a, *ctx.where) if ctx.needs_input_grad[1] else None
-        grad_b = _BlockProduct.apply(*of_b, *ctx.where) if ctx.needs_input_grad[2] else None
-        return None, grad_a, grad_b, None, None, None
-
-
 class _Product(torch.autograd.Function):
     """One of the three products; `where` is what all three need to know of the blocks."""
 
     @staticmethod
     def forward(ctx: Any, form: str, a: Tensor, b: Tensor, *where: Any) -> Tensor:
         _Product.remember(ctx, (form, a, b, *where), None)
-        return _product_kernel(form, a, b, *where)
+        return _product_forward(form, a, b, *where)
 
     @staticmethod
     def remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor | None) -> None:
@@ -118,19 +98,19 @@ class _Product(torch.autograd.Function):
         if torch.compiler.is_compiling():
             product = torch.ops.diffpool.product
         else:  # the record for a second derivative is made only where one is asked for
-            product = _Product.apply if torch.is_grad_enabled() else _product_kernel
+            product = _Product.apply if torch.is_grad_enabled() else _product_forward
         grad_a = product(*of_a, *sizes, *ctx.where) if ctx.needs_input_grad[1] else None
         grad_b = product(*of_b, *sizes, *ctx.where) if ctx.needs_input_grad[2] else None
         return None, grad_a, grad_b, *(None for _ in range(11))
 
 
-def _product_shape(form: str, b: Tensor, total: int, clusters: int, width: int) -> tuple[int, int]:
+def product_shape(form: str, b: Tensor, total: int, clusters: int, width: int) -> tuple[int, int]:
     if form == "nt":
         return total, width
     return (total if form == "nn" else clusters), b.shape[1]
 
 
-def _product_kernel(
+def _product_forward(
     form: str,
     a: Tensor,
     b: Tensor,
@@ -146,7 +126,7 @@ def _product_kernel(
     uniform: bool,
     square: bool,
 ) -> Tensor:
-    shape = _product_shape(form, b, total, clusters, width)
+    shape = product_shape(form, b, total, clusters, width)
     graphs = len(row_sizes)
     if min(graphs, total, clusters, b.shape[1]) == 0:
         return a.new_zeros(shape)
@@ -154,8 +134,6 @@ def _product_kernel(
         x, y = a.reshape(graphs, -1, a.shape[1]), b.reshape(graphs, -1, b.shape[1])
         return _batched(form, x, y).view(shape)
     blocks = (row_sizes, row_starts, column_sizes, column_starts)
-    if suits(a, b):
-        return _small_and_large(form, a, b, blocks, square, shape)
     rows, columns = row_sizes.tolist(), column_sizes.tolist()
     padded = graphs * max(rows) * width
     wasted = padded - sum(map(operator.mul, rows, columns))
@@ -176,40 +154,6 @@ def _product_kernel(
     return out
 
 
-SMALL = 100_000  # multiplications in a block up to which C is used; estimated from call costs, not swept
-
-
-def _small_and_large(
-    form: str,
-    a: Tensor,
-    b: Tensor,
-    blocks: tuple[Tensor, ...],
-    square: bool,
-    shape: tuple[int, int],
-) -> Tensor:
-    """Small blocks by the C kernel, all in one call, and large ones by PyTorch."""
-    assert native.kernels is not None
-    a, b = a.contiguous(), b.contiguous()
-    out = a.new_zeros(shape)
-    native.kernels.products(
-        ("nn", "tn", "nt").index(form),
-        a.data_ptr(),
-        a.stride(0),
-        b.data_ptr(),
-        b.stride(0),
-        out.data_ptr(),
-        out.stride(0),
-        *(t.data_ptr() for t in blocks),
-        len(blocks[0]),
-        a.shape[1] if form == "nt" else b.shape[1],
-        square,
-        SMALL,
-    )
-    if int(blocks[0].max()) * int(blocks[2].max()) * b.shape[1] > SMALL:
-        _looped(form, a, b, out, blocks, square, above=SMALL)
-    return out
-
-
 def _batched(form: str, x: Tensor, y: Tensor) -> Tensor:
     return torch.bmm(x.mT if form == "tn" else x, y.mT if form == "nt" else y)
 
@@ -221,20 +165,12 @@ def _pad(h: Tensor, slot_of_row: Tensor, largest: int, graphs: int) -> Tensor:
 
 
 def _looped(
-    form: str,
-    a: Tensor,
-    b: Tensor,
-    out: Tensor,
-    blocks: tuple[Tensor, ...],
-    square: bool,
-    above: int = 0,
+    form: str, a: Tensor, b: Tensor, out: Tensor, blocks: tuple[Tensor, ...], square: bool
 ) -> None:
-    """Write the blocks with more than `above` multiplications into `out`, which is zero before."""
+    """Write the product of each graph into `out`, which is zero before."""
     for n, r, k, c in zip(*(t.tolist() for t in blocks), strict=True):
         d = k if square else None
-        if n * k * (d or b.shape[1]) <= above:
-            pass
-        elif form == "nn":
+        if form == "nn":
             torch.mm(a[r : r + n, :k], b[c : c + k, :d], out=out[r : r + n, :d])
         elif form == "tn":
             torch.mm(a[r : r + n, :k].T, b[r : r + n, :d], out=out[c : c + k, :d])
@@ -267,7 +203,7 @@ class _Spmm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, *matrices: Any) -> Tensor:
         _Spmm.remember(ctx, (h, *matrices), None)
-        return spmm_kernel(h, *matrices)
+        return spmm_forward(h, *matrices)
 
     @staticmethod
     def remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor | None) -> None:
@@ -280,12 +216,12 @@ class _Spmm(torch.autograd.Function):
         if torch.compiler.is_compiling():
             spmm = torch.ops.diffpool.spmm
         else:
-            spmm = _Spmm.apply if torch.is_grad_enabled() else spmm_kernel
+            spmm = _Spmm.apply if torch.is_grad_enabled() else spmm_forward
         back = spmm(grad.contiguous(), *matrices[3:], *matrices[:3])
         return back, *(None for _ in matrices)
 
 
-def spmm_kernel(
+def spmm_forward(
     h: Tensor, indptr: Tensor, indices: Tensor, values: Tensor | None, *transposed: Tensor | None
 ) -> Tensor:
     """Row i of the result is Σ values[e] · h[indices[e]] over e from indptr[i] to indptr[i + 1]."""
@@ -314,8 +250,8 @@ _library.define(
     "spmm(Tensor h, Tensor indptr, Tensor indices, Tensor? values, Tensor indptr_t, Tensor indices_t,"
     " Tensor? values_t) -> Tensor"
 )
-_library.impl("product", _product_kernel, "CompositeExplicitAutograd")
-_library.impl("spmm", spmm_kernel, "CompositeExplicitAutograd")
+_library.impl("product", _product_forward, "CompositeExplicitAutograd")
+_library.impl("spmm", spmm_forward, "CompositeExplicitAutograd")
 torch.library.register_autograd(
     "diffpool::product", _Product.backward, setup_context=_Product.remember, lib=_library
 )
@@ -326,7 +262,7 @@ torch.library.register_autograd(
 
 @torch.library.register_fake("diffpool::product", lib=_library)
 def _(form: str, a: Tensor, b: Tensor, *where: Any) -> Tensor:
-    return a.new_empty(_product_shape(form, b, *where[6:9]))
+    return a.new_empty(product_shape(form, b, *where[6:9]))
 
 
 @torch.library.register_fake("diffpool::spmm", lib=_library)
@@ -337,23 +273,18 @@ def _(h: Tensor, indptr: Tensor, *rest: Any) -> Tensor:
 # --- sums and maxima over the rows of each graph ----------------------------------------------------------------
 
 
+@accelerated
 def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     """The sum over each graph's rows: [N, …] → [B, …]; zero for an empty graph."""
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).sum(1)
-    if native.suits_triton(h) and h.numel() > 0:
-        from diffpool.backends.triton.sum import SumRows
-
-        return SumRows.apply(h.flatten(1) if h.dim() > 1 else h[:, None], layout).view(
-            len(layout), *h.shape[1:]
-        )
     graphs = len(layout) + (not layout.complete)  # one more for the rows of no graph
     sums = h.new_zeros(graphs, *h.shape[1:]).index_add(0, layout.graph_of_row, h)
     return sums if layout.complete else sums[:-1]
 
 
 def to_rows(h: Tensor, layout: Layout) -> Tensor:
-    """What each graph has, given to all its rows: [B, …] → [N, …]; zero for a row of no graph."""
+    """The value of each graph, repeated for its rows: [B, …] → [N, …]; zero for a row of no graph."""
     if not layout.complete:
         h = torch.cat([h, h.new_zeros(1, *h.shape[1:])])
     return h.index_select(0, layout.graph_of_row)
@@ -364,6 +295,6 @@ def max_rows(h: Tensor, layout: Layout) -> Tensor:
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).amax(1)
     index = layout.graph_of_row[:, None].expand_as(h)
-    least = h.new_full((len(layout) + (not layout.complete), h.shape[1]), -torch.inf)
-    found = least.scatter_reduce(0, index, h, reduce="amax")[: len(layout)]
+    lowest = h.new_full((len(layout) + (not layout.complete), h.shape[1]), -torch.inf)
+    found = lowest.scatter_reduce(0, index, h, reduce="amax")[: len(layout)]
     return found.masked_fill(layout.device_sizes[:, None] == 0, 0)

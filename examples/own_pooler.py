@@ -47,7 +47,7 @@ def main(num_graphs: int = 200, epochs: int = 3) -> float:
     model = GraphClassifier(
         encoders=[Encoder(Sage, [dataset.num_features, width]), Encoder(Sage, [width, width])],
         poolers=[TopK(width)],
-        clusters=[Clusters(most=dataset.largest, ratio=0.25)],
+        clusters=[Clusters(max_count=dataset.largest, ratio=0.25)],
         head=mlp(width, [], dataset.num_classes),
         readout="mean",
     )

@@ -181,7 +181,7 @@ def classify(model: GraphClassifier, adjs: list[Tensor], xs: list[Tensor]) -> Re
         if model.every_level:
             vectors.append([readout(z, model.readout) for z in zs])
         rule = model.clusters[level]
-        counts = [cluster_count(rule.most, rule.ratio, len(x)) for x in xs]
+        counts = [cluster_count(rule.max_count, rule.ratio, len(x)) for x in xs]
         logits = encode(pooler.gnn, adjs, xs, running, counts)
         ss = [assignment(logits[g], counts[g]) for g in batch]
         losses["link"] = losses["link"] + torch.stack([link_loss(adjs[g], ss[g]) for g in batch])
@@ -274,7 +274,7 @@ def blocks(h: Tensor, rows: list[int], columns: list[int] | None = None) -> list
 def product(
     form: str, a: Tensor, b: Tensor, rows: list[int], columns: list[int], square: bool = False
 ) -> Tensor:
-    """The twin of segment.nn, tn and nt: a matrix product for each graph, the blocks stacked again."""
+    """The slow version of segment.block_product: a matrix product for each graph, the blocks stacked again."""
     width = max(columns, default=0)
     local = columns if square else None
     if form == "nn":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from diffpool.graphs import DenseGraphs, SparseGraphs
 from diffpool.layout import Layout
+from diffpool.nn import Pooled
 
 # Empty graphs, a single node, an edgeless graph (EDGELESS), fewer nodes than clusters (two nodes, up to four clusters).
 SIZES = (5, 0, 1, 7, 4, 2, 0, 6)
@@ -141,9 +143,16 @@ def second_derivative(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...] | No
     """The gradients of the summed squares of the gradients; None if PyTorch refuses a second derivative."""
     try:
         first = torch.autograd.grad(value, inputs, create_graph=True)
-        sum(gradient.square().sum() for gradient in first).backward()
-        return tuple(i.grad for i in inputs)
+        return torch.autograd.grad(sum(gradient.square().sum() for gradient in first), inputs)
     except RuntimeError as error:
         if "differentiate twice" in str(error) or "support automatic differ" in str(error):
             return None
         raise
+
+
+def pooled(
+    pooler: Any, graphs: Any, x: Tensor, clusters: Layout | None, random: Any = None
+) -> Pooled:
+    """Pool a level whose embeddings are its features."""
+    scores = None if pooler.gnn is None else pooler.gnn(graphs, x, clusters)
+    return pooler(graphs, x, scores, clusters, random)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import reference
 import torch
-from samples import Sample, gradients, randn, sample
+from samples import Sample, gradients, pooled, randn, sample
 from torch import Tensor, nn
 
 from diffpool.architecture import PAPER, RELEASED, Architecture, flat
@@ -180,8 +180,8 @@ def test_a_pooler_gives_relabelled_nodes_the_same_clusters(storage: str) -> None
     batch = sample([7], edgeless=(), weighted=True)
     order = torch.tensor([3, 5, 0, 1, 6, 4, 2])
     turned = Sample([batch.adjs[0][order][:, order]], [batch.xs[0][order]])
-    a = pooler(getattr(batch, storage), batch.x, batch.x, Layout.from_sizes([4]))
-    b = pooler(getattr(turned, storage), turned.x, turned.x, Layout.from_sizes([4]))
+    a = pooled(pooler, getattr(batch, storage), batch.x, Layout.from_sizes([4]))
+    b = pooled(pooler, getattr(turned, storage), turned.x, Layout.from_sizes([4]))
     exact(b.assignment.s, a.assignment.s[order])
     exact(b.graphs.adj, a.graphs.adj)
     exact(b.x, a.x)
@@ -444,5 +444,5 @@ def test_the_clusters_of_each_pooling_in_a_hand_computed_case(
 def test_a_share_of_the_nodes_is_rounded_up_in_exact_decimals(ratio: float) -> None:
     """As floats, 0.07 · 100 and 0.29 · 100 are a little more than 7 and less than 29."""
     sizes = range(1500)
-    layout = Clusters(most=1000, ratio=ratio).layout(Layout.from_sizes(sizes))
+    layout = Clusters(max_count=1000, ratio=ratio).layout(Layout.from_sizes(sizes))
     assert layout.sizes.tolist() == [reference.cluster_count(1000, ratio, n) for n in sizes]

@@ -57,7 +57,7 @@ def test_numbers_of_clusters_are_taken_from_a_list_as_from_a_tuple_or_refused() 
         architecture = Architecture(clusters=[7])  # type: ignore[arg-type]
     except SettingError:
         return
-    assert [c.most for c in build(architecture, 3, 2, largest=100).clusters] == [7]
+    assert [c.max_count for c in build(architecture, 3, 2, largest=100).clusters] == [7]
 
 
 @pytest.mark.parametrize("name", METHODS)

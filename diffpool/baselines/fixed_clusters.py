@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from diffpool import equations
 from diffpool.errors import DataError
 from diffpool.graphs import DenseGraphs, Graphs, Prepared
 from diffpool.layout import Layout
-from diffpool.nn.poolers.pooler import Assignment, Pooled
+from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler
+from diffpool.nn.random import LayerRandom
 
 
-class GivenClusters(nn.Module):
+class GivenClusters(Pooler):
     """Equations 3 and 4 with the clusters of `graphs.prepared.nodes`: [N, L], a column for each pooling.
 
     Column l is the cluster of each node of the input at pooling l: clusters of clusters are counted by node, too.
     """
 
-    def forward(self, graphs: Graphs, x: Tensor, z: Tensor, clusters: Layout) -> Pooled:
+    def forward(
+        self,
+        graphs: Graphs,
+        z: Tensor,
+        scores: Tensor | None,
+        clusters: Layout,
+        random: LayerRandom | None = None,
+    ) -> Pooled:
         given, rows = graphs.prepared.nodes, graphs.layout
         if given is None or given.shape[1] == 0:
             raise DataError(
@@ -31,10 +39,17 @@ class GivenClusters(nn.Module):
         return _pooled(graphs, s, z, clusters, _of_clusters(given, rows, clusters))
 
 
-class UniformClusters(nn.Module):
+class UniformClusters(Pooler):
     """A control: every node belongs to all clusters of its graph alike, so all clusters are the same."""
 
-    def forward(self, graphs: Graphs, x: Tensor, z: Tensor, clusters: Layout) -> Pooled:
+    def forward(
+        self,
+        graphs: Graphs,
+        z: Tensor,
+        scores: Tensor | None,
+        clusters: Layout,
+        random: LayerRandom | None = None,
+    ) -> Pooled:
         s = equations.assignment(z.new_zeros(len(z), clusters.largest), graphs.layout, clusters)
         return _pooled(graphs, s, z, clusters)
 

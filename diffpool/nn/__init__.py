@@ -1,11 +1,11 @@
 from diffpool.nn.classifier import Clusters, GraphClassifier, Head, Prediction, mlp
 from diffpool.nn.convolutions import Dgcnn, EdgeSage, Gcn, Gin, NodeWise, Sage, SumConv
-from diffpool.nn.dropout import Dropout
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.linear import Linear
 from diffpool.nn.node_classifier import NodeClassifier
 from diffpool.nn.norm import BatchNorm, L2Norm, NodeIndexNorm, Standardize
-from diffpool.nn.poolers import Assignment, DiffPool, HardDiffPool, Pooled
+from diffpool.nn.poolers import Assignment, DiffPool, HardDiffPool, Pooled, Pooler
+from diffpool.nn.random import LayerRandom, Random
 from diffpool.nn.side_by_side import check_models, take
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Clusters",
     "Dgcnn",
     "DiffPool",
-    "Dropout",
     "EdgeSage",
     "Encoder",
     "Gcn",
@@ -23,12 +22,15 @@ __all__ = [
     "HardDiffPool",
     "Head",
     "L2Norm",
+    "LayerRandom",
     "Linear",
     "NodeClassifier",
     "NodeIndexNorm",
     "NodeWise",
     "Pooled",
+    "Pooler",
     "Prediction",
+    "Random",
     "Sage",
     "Standardize",
     "SumConv",

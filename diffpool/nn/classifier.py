@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diffpool.backends.streams import beside
 from diffpool.graphs import Graphs, Reduction, SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn.dropout import Dropout
+from diffpool.nn.encoder import encode_level
 from diffpool.nn.linear import Linear
-from diffpool.nn.poolers import Assignment, DiffPool, HardDiffPool
+from diffpool.nn.poolers import Assignment
+from diffpool.nn.random import Random
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
-    """What the classifier says of a batch of B graphs."""
+    """The output of a classifier for a batch of B graphs."""
 
     logits: Tensor  # [B, classes]
     assignments: tuple[Assignment, ...]  # one for each pooling
@@ -36,7 +36,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """What a classifier knows of every level, the input first."""
+    """The levels of a classifier, the input first."""
 
     graphs: list[Graphs]
     embeddings: list[Tensor]  # Z, [N, D] each
@@ -46,20 +46,20 @@ class Descent:
 
 @dataclass(frozen=True)
 class Clusters:
-    """How many clusters a graph of n nodes gets at one pooling.
+    """The number of clusters of a graph of n nodes at one pooling.
 
-    ceil(ratio · n), at most `most`; without a ratio always `most`.
+    ceil(ratio · n), at most `max_count`; without a ratio always `max_count`.
     """
 
-    most: int
+    max_count: int
     ratio: float | None = None
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
-        """The number of clusters of graphs with these numbers of nodes, of any shape."""
+        """The numbers of clusters of graphs with these numbers of nodes, in any shape."""
         if self.ratio is None:
-            return np.full(sizes.shape, self.most)
+            return np.full(sizes.shape, self.max_count)
         # rounded, so that 0.1 · 30 is 3 and not a rounding error above it
-        return np.ceil(np.round(self.ratio * sizes, 9)).astype(np.int64).clip(max=self.most)
+        return np.ceil(np.round(self.ratio * sizes, 9)).astype(np.int64).clip(max=self.max_count)
 
     def layout(self, rows: Layout) -> Layout:
         """The layout of the coarser level."""
@@ -76,13 +76,13 @@ class GraphClassifier(nn.Module):
 
     Args:
         encoders: one for each level, so one more than poolers; called as `encoder(graphs, x)`.
-        poolers: called as `pooler(graphs, x, z, clusters)`.
-        clusters: how many clusters each pooling makes.
-        head: from the read-out graph embedding to the logits; called as `head(x)`, or `head(x, dropout)`.
+        poolers: modules with the protocol of `nn.Pooler`.
+        clusters: the number of clusters at each pooling.
+        head: from the graph embedding to the logits; called as `head(x)`, in training as `head(x, random)`.
         readout: sum, mean or max over a level's nodes. The sum is the paper's last assignment, S = a column of ones.
             Or a module, called as `readout(graphs, z)`: [N, D] → [B, D'].
-        every_level: read out every level and concatenate (the released code) instead of the last one only.
-        inputs: what is done to the features first; called as `inputs(x)`.
+        every_level: read out every level and concatenate (the released code) instead of the last level only.
+        inputs: applied to the features first; called as `inputs(x)`.
     """
 
     def __init__(
@@ -102,35 +102,28 @@ class GraphClassifier(nn.Module):
         self.head, self.readout, self.every_level = head, readout, every_level
 
     def plan(self, graphs: SparseGraphs) -> tuple[Layout, ...]:
-        """The layouts of the coarser levels, from the sizes on the host. What torch.compile cannot trace is here."""
+        """The layouts of the coarser levels, from the sizes on the host: the part that torch.compile cannot trace."""
         layouts: list[Layout] = []
         for clusters in self.clusters:
             layouts.append(clusters.layout(layouts[-1] if layouts else graphs.layout))
         return tuple(layouts)
-
-    @property
-    def draws(self) -> bool:
-        """Whether it needs random numbers in training, other than those of dropout."""
-        return any(isinstance(pooler, HardDiffPool) and pooler.gumbel for pooler in self.poolers)
 
     def forward(
         self,
         graphs: SparseGraphs,
         x: Tensor,
         plan: tuple[Layout, ...] | None = None,
-        dropout: Dropout | None = None,
+        random: Random | None = None,
     ) -> Prediction:
         """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`.
 
-        `dropout` is of the head, and draws for poolers that need random numbers.
+        `random` draws the numbers of a training step: dropout in the head, and whatever a pooler draws.
         """
-        down = self.descend(graphs, x, plan, dropout)
+        down = self.descend(graphs, x, plan, random)
         read = down.embeddings if self.every_level else down.embeddings[-1:]
-        vectors = [
-            self._read(*level) for level in zip(down.graphs[-len(read) :], read, strict=True)
-        ]
-        vector = torch.cat(vectors, -1)  # [B, D]
-        logits = self.head(vector) if dropout is None else self.head(vector, dropout)
+        levels = zip(down.graphs[-len(read) :], read, strict=True)
+        vector = torch.cat([self._read(level, z) for level, z in levels], -1)  # [B, D]
+        logits = self.head(vector) if random is None else self.head(vector, random)
         return Prediction(logits, tuple(down.assignments), tuple(down.graphs), down.losses)
 
     def descend(
@@ -138,7 +131,7 @@ class GraphClassifier(nn.Module):
         graphs: SparseGraphs,
         x: Tensor,
         plan: tuple[Layout, ...] | None = None,
-        dropout: Dropout | None = None,
+        random: Random | None = None,
     ) -> Descent:
         """Encode and pool, from the input to the coarsest level."""
         level: Graphs = graphs
@@ -148,14 +141,12 @@ class GraphClassifier(nn.Module):
         if self.inputs is not None:
             x = self.inputs(x)
         for number, (pooler, clusters) in enumerate(zip(self.poolers, layouts, strict=True)):
-            encoder = self.encoders[number]
-            with beside(level, x, (encoder, pooler.gnn) if type(pooler) is DiffPool else ()):
-                z = encoder(level, x)
-            down.embeddings.append(z)
-            drawing = (dropout, number) if isinstance(pooler, HardDiffPool) else ()
-            pooled = pooler(level, x, z, clusters, *drawing)
+            gnn = getattr(pooler, "gnn", None)
+            z, scores = encode_level(level, x, self.encoders[number], gnn, clusters)
+            pooled = pooler(level, z, scores, clusters, random and random.at(number))
             level, x = pooled.graphs, pooled.x
             down.graphs.append(level)
+            down.embeddings.append(z)
             down.assignments.append(pooled.assignment)
             for name, loss in pooled.losses.items():
                 down.losses[name] = down.losses[name] + loss if name in down.losses else loss
@@ -163,17 +154,17 @@ class GraphClassifier(nn.Module):
         return down
 
     def _read(self, level: Graphs, z: Tensor) -> Tensor:
-        how = self.readout
-        return level.readout(z, how) if isinstance(how, str) else how(level, z)
+        readout = self.readout
+        return level.readout(z, readout) if isinstance(readout, str) else readout(level, z)
 
 
 class Head(nn.Sequential):
-    """Layers one after the other, with dropout before each `Linear` where it is given."""
+    """Layers one after the other, with dropout before each `Linear` if random numbers are given."""
 
-    def forward(self, x: Tensor, dropout: Dropout | None = None) -> Tensor:
+    def forward(self, x: Tensor, random: Random | None = None) -> Tensor:
         for number, layer in enumerate(self):
-            if dropout is not None and isinstance(layer, Linear):
-                x = dropout(x, number)
+            if random is not None and isinstance(layer, Linear):
+                x = random.dropout(x, number)
             x = layer(x)
         return x
 

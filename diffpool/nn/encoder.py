@@ -7,10 +7,9 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from diffpool.backends import select as native
-from diffpool.backends.cpu import encoder as fused
-from diffpool.backends.triton import encoder as fused_gpu
+from diffpool.backends import accelerated
 from diffpool.errors import DataError
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout, column_mask
@@ -23,15 +22,15 @@ MakeConv = Callable[..., nn.Module]  # (num_inputs, num_outputs, models=M) → c
 class Encoder(nn.Module):
     """Convolutions of widths `sizes[0]` → `sizes[1]` → …, each followed by the steps of `order`.
 
-    After the last convolution come the steps of `last_order`. With `concat` the output is that of all layers side by
-    side. `outputs` adds a linear layer at the end (the released code's assignment network).
+    The steps of `last_order` follow the last convolution. With `concat` the output is the concatenation of all layers.
+    `outputs` adds a linear layer at the end (the released code's assignment network).
     """
 
     def __init__(
         self,
         conv: MakeConv,
         sizes: Sequence[int],
-        order: Sequence[str] = ("batch", "relu", "l2"),
+        order: Sequence[str] = ("l2", "relu", "batch"),
         last_order: Sequence[str] | None = None,
         concat: bool = False,
         outputs: int | None = None,
@@ -45,48 +44,55 @@ class Encoder(nn.Module):
         self.steps = nn.ModuleList(
             Steps(names, width, models) for names, width in zip(orders, sizes[1:], strict=True)
         )
-        self.widths = tuple(sizes[1:])
         width = sum(sizes[1:]) if concat else sizes[-1]
         self.linear = None if outputs is None else Linear(width, outputs, models=models)
         self.num_outputs = width if outputs is None else outputs
 
     def forward(self, graphs: Graphs, x: Tensor, clusters: Layout | None = None) -> Tensor:
-        """[N, in] → [N, out]; with `clusters` the last convolution has local columns, one for each cluster."""
+        """[N, in] → [N, out]; with `clusters` the last convolution has local columns: [N, W]."""
         if x.shape[0] != graphs.num_nodes:
             raise DataError(
                 f"expected one row of features for each of {graphs.num_nodes} nodes, got {x.shape[0]}"
             )
-        convs, steps = list(self.convs), list(self.steps)
-        if fused_gpu.fits(graphs, x, convs, steps):
-            end = (self.concat, clusters, self.linear)
-            return fused_gpu.sage_layers(graphs, x, convs, steps, *end)  # type: ignore[arg-type]
-        taken = fused.fitting_layers(graphs, x, convs, steps)
-        outs = []
-        if taken:
-            complete = taken == len(convs)
-            last = (clusters, self.linear) if complete else (None, None)
-            x = fused.sage_layers(graphs, x, convs[:taken], steps[:taken], self.concat, *last)  # type: ignore[arg-type]
-            if complete:
-                return x
-            outs.append(x)
-            if self.concat:
-                x = x[:, -self.widths[taken - 1] :]
-        for i in range(taken, len(convs) - 1):
-            x = steps[i](graphs, convs[i](graphs, x))
-            outs.append(x)
-        columns = None if clusters is None else clusters.largest
-        mask = None if clusters is None else column_mask(graphs.layout, clusters)
-        x = _masked(convs[-1](graphs, x, columns), mask)
-        x = steps[-1](graphs, x, clusters)
-        if self.concat:
-            x = torch.cat([*outs, x], -1)
-        if self.linear is not None:
-            x = self.linear(x, columns)
-        return _masked(x, mask) if native.suits_triton(x) else x
+        return encode(graphs, x, self, clusters)
+
+
+@accelerated
+def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
+    """The layers of an encoder, one after the other: [N, in] → [N, out]."""
+    columns = None if clusters is None else clusters.largest
+    outputs = []
+    *earlier, (last_conv, last_steps) = zip(encoder.convs, encoder.steps, strict=True)
+    for conv, steps in earlier:
+        x = steps(graphs, conv(graphs, x))
+        outputs.append(x)
+    x = _masked(last_conv(graphs, x, columns), graphs.layout, clusters)
+    x = last_steps(graphs, x, clusters)
+    if encoder.concat:
+        x = torch.cat([*outputs, x], -1)
+    if encoder.linear is not None:
+        x = encoder.linear(x, columns)
+    if clusters is not None and x.shape[1] < clusters.largest:  # the layout has spare columns
+        x = pad(x, (0, clusters.largest - x.shape[1]))
+    return x
+
+
+def _masked(x: Tensor, rows: Layout, clusters: Layout | None) -> Tensor:
+    """Zero where a row does not have the column, and so is the gradient."""
+    mask = None if clusters is None else column_mask(rows, clusters)
+    return x if mask is None else x.masked_fill(~mask[:, : x.shape[1]], 0)
+
+
+@accelerated
+def encode_level(
+    graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module | None, clusters: Layout | None
+) -> tuple[Tensor, Tensor | None]:
+    """Both networks of a level, GNN_embed and GNN_pool: they read the same input and do not depend on each other."""
+    return encoder(graphs, x), None if gnn is None else gnn(graphs, x, clusters)
 
 
 class Unchanged(nn.Module):
-    """An encoder that leaves the features as they are, for a readout that sees the graph itself."""
+    """An encoder that returns the features unchanged, for a readout that reads the graph itself."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -94,8 +100,3 @@ class Unchanged(nn.Module):
 
     def forward(self, graphs: Graphs, x: Tensor) -> Tensor:
         return x
-
-
-def _masked(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Zero where a row does not have the column; so is its gradient, whatever it was given."""
-    return x if mask is None else x.masked_fill(~mask[:, : x.shape[1]], 0)

@@ -1,4 +1,4 @@
-"""Classes of nodes instead of graphs: clusters are pooled, seen as a whole, and lifted back to their nodes."""
+"""Classes of nodes instead of graphs: pool to clusters, encode them, and lift the result back to the nodes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from diffpool import equations
 from diffpool.graphs import SparseGraphs
 from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction
 
 
 class NodeClassifier(GraphClassifier):
-    """Encode, pool, encode, …, then back: S H' of each pooling beside what its level knew before, and encode again.
+    """Encode, pool, encode, …, then back: concatenate S H' with the embeddings of the finer level and encode again.
 
-    The paper names node-level output as future work; this is the way of U-Nets (Ronneberger et al., 2015; for graphs
-    Gao and Ji, 2019) with S in both directions. What every node knows in the end comes from all of its cluster, however
-    far.
+    The paper names node-level output as future work. This is a U-Net (Ronneberger et al., 2015; for graphs Gao and Ji,
+    2019) with S in both directions: the output of a node depends on all of its cluster, however far away.
 
     Args:
-        encoders, poolers, clusters, inputs: as of a `GraphClassifier`.
+        encoders, poolers, clusters, inputs: as in `GraphClassifier`.
         lifts: one for each pooling; called as `lift(graphs, x)` with x = [Z, S H'].
         head: from the embedding of a node to its logits.
     """
@@ -43,10 +41,8 @@ class NodeClassifier(GraphClassifier):
         """Graphs with features x [N, F] → a `Prediction` with logits [N, classes]; losses are of graphs: [B]."""
         down = self.descend(graphs, x)
         h = down.embeddings[-1]
-        for place in reversed(range(len(self.lifts))):
-            a = down.assignments[place]
-            lifted = equations.unpooled_features(a.s, h, a.rows, a.clusters)
-            h = self.lifts[place](
-                down.graphs[place], torch.cat([down.embeddings[place], lifted], -1)
-            )
+        for level in reversed(range(len(self.lifts))):
+            lifted = down.assignments[level].lift(h)
+            both = torch.cat([down.embeddings[level], lifted], -1)
+            h = self.lifts[level](down.graphs[level], both)
         return Prediction(self.head(h), tuple(down.assignments), tuple(down.graphs), down.losses)

@@ -1,7 +1,7 @@
 """Normalizations of node embeddings: over the batch, over each node, and the one of the released code.
 
-Each is called as `normalize(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] says which columns a node has; the rest
-of x is zero and stays zero. None: all of them. `Steps` is what an encoder calls.
+Each is called as `step(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] says which columns a node has; the rest of x
+is zero and stays zero. None: all columns. An encoder calls `Steps`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diffpool.backends import select as native
+from diffpool.backends import accelerated
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout, column_mask
 
@@ -20,8 +20,8 @@ from diffpool.layout import Layout, column_mask
 class BatchNorm(nn.Module):
     """Batch normalization for each of M models, over the nodes in the batch.
 
-    A column is normalized over the nodes that have it. One that fewer than two nodes have has no spread: it is
-    normalized by the running statistics and leaves them alone.
+    A column is normalized over the nodes that have it. If fewer than two nodes have it, it is normalized by the running
+    statistics, which stay as they are.
     """
 
     def __init__(self, width: int, models: int = 1, momentum: float = 0.1, eps: float = 1e-5):
@@ -39,7 +39,7 @@ class BatchNorm(nn.Module):
         if real is not None:
             mask = (real[:, None] if mask is None else mask & real[:, None]).expand_as(x)
         if mask is not None or x.shape[1] < self.width or x.shape[0] <= self.models:
-            return self._by_hand(x, mask)
+            return self._masked(x, mask)
         if self.models > 1:  # models side by side become columns side by side: one call serves all
             x = x.unflatten(0, (self.models, -1)).transpose(0, 1).flatten(1)  # [N/M, M·D]
         x = F.batch_norm(
@@ -56,7 +56,7 @@ class BatchNorm(nn.Module):
             x = x.unflatten(1, (self.models, -1)).transpose(0, 1).flatten(0, 1)
         return x
 
-    def _by_hand(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def _masked(self, x: Tensor, mask: Tensor | None) -> Tensor:
         width = x.shape[1]
         real = torch.ones_like(x) if mask is None else mask.to(x.dtype)
         shape = (self.models, x.shape[0] // self.models, width)
@@ -104,8 +104,8 @@ class NodeIndexNorm(nn.Module):
     """The normalization of the released code, kept as a quirk of the preset `released`.
 
     It normalizes the i-th nodes of all graphs in the batch together, over graphs and features, in training and in
-    evaluation. So a graph's result depends on the order of its nodes and on its batch-mates: Proposition 1 does not
-    hold. Deviation: there is no padding here, so none enters the statistics.
+    evaluation. So a graph's result depends on the order of its nodes and on the rest of the batch: Proposition 1 does
+    not hold. Deviation: graphs are not padded here, so no padding enters the statistics.
     """
 
     eps = 1e-5
@@ -116,14 +116,14 @@ class NodeIndexNorm(nn.Module):
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
         largest = graphs.layout.largest
-        place = graphs.layout.index_in_graph.unflatten(0, (self.models, x.shape[0] // self.models))
+        index = graphs.layout.index_in_graph.unflatten(0, (self.models, x.shape[0] // self.models))
         first = torch.arange(self.models, device=x.device)[:, None] * largest
-        place = (place + first).flatten()  # the i-th nodes of each model's graphs
+        index = (index + first).flatten()  # the i-th nodes of each model's graphs
         real = graphs.layout.real
         ones = torch.ones_like(x[:, 0]) if real is None else real.to(x.dtype)
         moments = torch.stack([ones, ones * x.mean(-1), ones * x.square().mean(-1)], -1)
-        sums = x.new_zeros(self.models * largest, 3).index_add(0, place, moments)
-        count, mean, square = sums[place].unbind(-1)  # [N] each
+        sums = x.new_zeros(self.models * largest, 3).index_add(0, index, moments)
+        count, mean, square = sums[index].unbind(-1)  # [N] each
         mean, square = mean / count.clamp(min=1), square / count.clamp(min=1)
         var = (square - mean.square()).clamp(min=0)
         return (x - mean[:, None]) * (var + self.eps).rsqrt()[:, None]
@@ -132,7 +132,7 @@ class NodeIndexNorm(nn.Module):
 class Standardize(nn.Module):
     """(X − mean) / sd of the input features, for each of M models; the identity until it is fitted.
 
-    It is part of the model, because what it subtracts comes from the training graphs alone.
+    Mean and sd come from the training graphs only, so they belong to the model.
     """
 
     def __init__(self, width: int, models: int = 1):
@@ -144,7 +144,7 @@ class Standardize(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor, columns: Tensor, model: int = 0) -> None:
-        """Take mean and sd of the `columns` [F] (bool) from the rows of x [N, F]; a constant one is only shifted."""
+        """Take mean and sd of the `columns` [F] (bool) from the rows of x [N, F]; a constant column is only shifted."""
         if x.shape[0] == 0 or not bool(columns.any()):
             return
         chosen = x[:, columns].double()
@@ -153,17 +153,17 @@ class Standardize(nn.Module):
         self.inverse_sd[model, columns] = torch.where(sd > 1e-9, 1 / sd, 1.0).to(self.mean.dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        if native.suits_triton(x) and not x.requires_grad and x.numel() > 0:
-            from diffpool.backends.triton.norm import standardize
-
-            return standardize(x, self.mean, self.inverse_sd)
-        if len(self.mean) == 1:
-            return (x - self.mean) * self.inverse_sd
-        x = x.unflatten(0, (len(self.mean), -1))  # [M, N/M, F]
-        return ((x - self.mean[:, None]) * self.inverse_sd[:, None]).flatten(0, 1)
+        """[N, F] → [N, F]."""
+        return standardize(x, self.mean, self.inverse_sd)
 
 
-FUSED = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+@accelerated
+def standardize(x: Tensor, mean: Tensor, inverse_sd: Tensor) -> Tensor:
+    """(X − mean) / sd of M models side by side: [N, F], [M, F], [M, F] → [N, F]."""
+    if len(mean) == 1:
+        return (x - mean) * inverse_sd
+    x = x.unflatten(0, (len(mean), -1))  # [M, N/M, F]
+    return ((x - mean[:, None]) * inverse_sd[:, None]).flatten(0, 1)
 
 
 class Steps(nn.Module):
@@ -175,42 +175,18 @@ class Steps(nn.Module):
         self.steps = nn.ModuleList(_step(name, width, models) for name in names)
 
     def forward(self, graphs: Graphs, x: Tensor, clusters: Layout | None = None) -> Tensor:
-        """[N, D] → [N, D]; with `clusters` the columns are local, and what a node does not have is zero."""
-        if self.fits_gpu(graphs, x):
-            return self.on_gpu(graphs, x, clusters, clean=True)
-        mask = None if clusters is None else column_mask(graphs.layout, clusters)
-        mask = None if mask is None else mask[:, : x.shape[1]]
-        for step in self.steps:
-            x = step(graphs, x, mask)
-        return x
+        """[N, D] → [N, D]; with `clusters` the columns are local, and zero where a node does not have them."""
+        return apply_steps(graphs, x, self, clusters)
 
-    def fits_gpu(self, graphs: Graphs, x: Tensor) -> bool:
-        """Whether `on_gpu` can take over."""
-        if not (self.names in FUSED and native.suits_triton(x) and x.numel() > 0):
-            return False
-        return bool(self.steps[-1].models == graphs.layout.models)
 
-    def on_gpu(self, graphs: Graphs, x: Tensor, clusters: Layout | None, clean: bool) -> Tensor:
-        """The same by the kernels of `cuda.norm`; without `clean` what a row does not have is not written."""
-        from diffpool.backends.triton.norm import NormSteps
-
-        batch = self.steps[-1]
-        assert isinstance(batch, BatchNorm)
-        return NormSteps.apply(
-            x,
-            batch.weight,
-            batch.bias,
-            batch.running_mean,
-            batch.running_var,
-            graphs.layout,
-            clusters,
-            batch.momentum,
-            batch.eps,
-            "l2" in self.names,
-            "relu" in self.names,
-            batch.training,
-            clean,
-        )
+@accelerated
+def apply_steps(graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None) -> Tensor:
+    """The steps, one after the other: [N, D] → [N, D]."""
+    mask = None if clusters is None else column_mask(graphs.layout, clusters)
+    mask = None if mask is None else mask[:, : x.shape[1]]
+    for step in steps.steps:
+        x = step(graphs, x, mask)
+    return x
 
 
 def _step(name: str, width: int, models: int) -> nn.Module:

@@ -15,10 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diffpool.backends import select as native
 from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
-from diffpool.layout import Layout, aligned
+from diffpool.layout import Layout
 from diffpool.nn import Clusters
 
 
@@ -49,9 +48,7 @@ class CohortBatches:
         x, y = dataset.x, dataset.y
         self.clusters = tuple(clusters)
         self.graphs = dataset.graphs.with_empty_graph()
-        room = aligned(x.shape[1]) - x.shape[1] if native.suits_triton(x) else 0
-        self.wide = F.pad(x, (0, room, 0, 1))
-        self.x = self.wide[:, : x.shape[1]]
+        self.x = F.pad(x, (0, 0, 0, 1))
         self.y = torch.cat([y, y.new_zeros(1, *y.shape[1:])])
         self.sizes = dataset.graphs.layout.sizes.numpy()
 
@@ -70,19 +67,11 @@ class CohortBatches:
         return CohortBatch(
             graphs=graphs,
             plan=tuple(layouts[1:]),
-            x=self.features(nodes),
+            x=self.x[nodes],
             y=self.y[numbers.to(device)],
             real=torch.from_numpy(real).to(device),
             counts=real.sum(1),
         )
-
-    def features(self, nodes: Tensor) -> Tensor:
-        """Of these nodes: [N, F]."""
-        if native.suits_triton(self.wide):
-            from diffpool.backends.triton.gather import gather
-
-            return gather(self.wide, nodes)[:, : self.x.shape[1]]
-        return self.x[nodes]
 
     def levels(self, chosen: np.ndarray) -> list[np.ndarray]:
         """The sizes of the graphs with these numbers at every level, on the host: [M, B] each."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from diffpool.backends import select as native
+from diffpool.backends import accelerated
 from diffpool.training.settings import Training
 
 BETAS, EPS = (0.9, 0.999), 1e-8
@@ -64,53 +64,39 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, loss: Tensor, present: Tensor | None = None) -> None:
-        """Move the parameters down the gradient of the loss, its norm clipped; `present` [M] says of which models."""
+        """Descend the gradient of the loss, its norm clipped; `present` [M] says which models take part, None: all."""
         found = torch.autograd.grad(loss, self.views, allow_unused=True, materialize_grads=True)
         gradient = self.gradient
         self._joined([g.reshape(len(gradient), -1) for g in found], gradient)
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        if present is not None and native.suits_triton(gradient):
-            self._step_on_gpu(norm, present)
-            return
-        gradient.mul_((self.clip / (norm + 1e-6)).clamp(max=1.0))
-        if self.decay is not None:
-            gradient.addcmul_(self.parameters, self.decay)
-        first, second = BETAS
         if present is None and self.single_rate is not None:
-            adam(
-                [self.parameters],
-                [gradient],
-                [self.mean],
-                [self.square],
-                [],
-                [self.steps[0, 0]],
-                fused=True,
-                amsgrad=False,
-                beta1=first,
-                beta2=second,
-                lr=self.single_rate,
-                weight_decay=0.0,
-                eps=EPS,
-                maximize=False,
-            )
+            self._step_single(norm)
             return
         if present is None:
             present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
-        here = present[:, None].to(gradient.dtype)  # 0 leaves everything of a model as it is
         self.steps += present[:, None]
-        self.mean.addcmul_(gradient - self.mean, (1 - first) * here)
-        self.square.addcmul_(gradient.square() - self.square, (1 - second) * here)
-        steps = self.steps.double().clamp(min=1)
-        rate = (self.rate * here / (1 - first**steps)).to(gradient.dtype)
-        spread = ((1 - second**steps).sqrt()).to(gradient.dtype)
-        self.parameters.addcdiv_(self.mean * -rate, (self.square.sqrt() / spread).add_(EPS))
+        moments = (self.parameters, gradient, self.mean, self.square, self.decay)
+        adam_update(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
 
-    def _step_on_gpu(self, norm: Tensor, present: Tensor) -> None:
-        from diffpool.backends.triton.adam import adam
-
-        self.steps += present[:, None]
-        moments = (self.parameters, self.gradient, self.mean, self.square, self.decay)
-        adam(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
+    def _step_single(self, norm: Tensor) -> None:
+        """PyTorch's own kernel, in one pass."""
+        clip_and_decay(self.parameters, self.gradient, self.decay, norm, self.clip)
+        adam(
+            [self.parameters],
+            [self.gradient],
+            [self.mean],
+            [self.square],
+            [],
+            [self.steps[0, 0]],
+            fused=True,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=self.single_rate,
+            weight_decay=0.0,
+            eps=EPS,
+            maximize=False,
+        )
 
     def state(self) -> dict[str, Tensor]:
         """What a run needs to go on later, beside the parameters; every tensor has a row for each model."""
@@ -119,3 +105,42 @@ class Optimizer:
     def load_state(self, state: dict[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
+
+
+def clip_and_decay(
+    parameters: Tensor, gradient: Tensor, decay: Tensor | None, norm: Tensor, clip: Tensor
+) -> None:
+    """Scale each model's gradient to a norm of at most `clip`, then add the weight decay, in place."""
+    gradient.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
+    if decay is not None:
+        gradient.addcmul_(parameters, decay)
+
+
+@accelerated
+def adam_update(
+    parameters: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor | None,
+    norm: Tensor,
+    clip: Tensor,
+    rate: Tensor,
+    steps: Tensor,
+    present: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """Update parameters, mean and square [M, P] in place for the models that are `present` [M]; changes the gradient.
+
+    The gradient is clipped to `clip` [M, 1] by its `norm` [M, 1]; `steps` [M, 1] includes this step.
+    """
+    clip_and_decay(parameters, gradient, decay, norm, clip)
+    first, second = betas
+    here = present[:, None].to(gradient.dtype)  # 0 leaves a model unchanged
+    mean.addcmul_(gradient - mean, (1 - first) * here)
+    square.addcmul_(gradient.square() - square, (1 - second) * here)
+    count = steps.double().clamp(min=1)
+    step_size = (rate * here / (1 - first**count)).to(gradient.dtype)
+    spread = ((1 - second**count).sqrt()).to(gradient.dtype)
+    parameters.addcdiv_(mean * -step_size, (square.sqrt() / spread).add_(eps))

@@ -12,7 +12,7 @@ from diffpool.backends.capture import CapturedSteps, can_capture
 from diffpool.data import Fold, GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn import Dropout, GraphClassifier, Prediction
+from diffpool.nn import GraphClassifier, Prediction, Random
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.losses import loss_weights, total_loss
 from diffpool.training.optimizer import Optimizer
@@ -37,10 +37,8 @@ class RunningModels:
         self.batch_sizes = [config.batch_size for config in configs]
         self.optimizer = Optimizer(model, configs)
         self.weights = loss_weights(configs, dataset.x)
-        self.dropout: Dropout | None = None
-        if any(config.dropout for config in configs) or model.draws:
-            rates, seeds = [c.dropout for c in configs], [c.seed for c in configs]
-            self.dropout = Dropout(rates, seeds, self.optimizer.steps)
+        rates, seeds = [c.dropout for c in configs], [c.seed for c in configs]
+        self.random = Random(seeds, self.optimizer.steps, rates)
         # losses and right answers of each model in this epoch: on the device, read once an epoch
         self.sums = dataset.x.new_zeros(len(configs), 3, dtype=torch.float64)
         self.evaluate = Evaluation(model, batches, len(configs))
@@ -69,7 +67,7 @@ class RunningModels:
     ) -> None:
         """One step of every model; losses and right answers are added to `sums`."""
         prediction, loss = train_step(
-            self.model, self.optimizer, graphs, plan, x, y, real, self.weights, self.dropout
+            self.model, self.optimizer, graphs, plan, x, y, real, self.weights, self.random
         )
         self.sums += torch.cat([loss[:, None], score_sums(prediction.logits.detach(), y, real)], 1)
 
@@ -83,13 +81,13 @@ def train_step(
     y: Tensor,
     real: Tensor,
     weights: dict[str, Tensor | float],
-    dropout: Dropout | None = None,
+    random: Random | None = None,
 ) -> tuple[Prediction, Tensor]:
     """One step of every model on the mean loss of its graphs; the prediction before it and the sum of losses: [M].
 
     The batch is that of a `CohortBatch`.
     """
-    prediction = model(graphs, x, plan, dropout)
+    prediction = model(graphs, x, plan, random)
     loss = total_loss(prediction, y, weights)
     if len(real) == 1 and graphs.layout.complete:
         optimizer.step(loss.mean())

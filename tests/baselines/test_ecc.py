@@ -517,7 +517,7 @@ def test_pooling_without_coarser_graphs_says_what_to_do() -> None:
     with pytest.raises(
         DataError, match="expected coarser graphs for every pooling, got none: call"
     ):
-        PyramidPool()(batch.sparse, batch.x, batch.x, None)
+        PyramidPool()(batch.sparse, batch.x, None)
 
 
 def classifier(models: int = 1) -> GraphClassifier:

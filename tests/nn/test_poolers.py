@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from samples import Sample, gradients, randn, sample
+from samples import Sample, gradients, pooled, randn, sample
 from torch import Tensor
 
 from diffpool import equations
@@ -14,8 +14,7 @@ from diffpool.baselines.fixed_clusters import GivenClusters, UniformClusters
 from diffpool.errors import DataError
 from diffpool.graphs import Prepared
 from diffpool.layout import Layout
-from diffpool.nn import Encoder, HardDiffPool, Sage
-from diffpool.nn.dropout import Dropout
+from diffpool.nn import Encoder, HardDiffPool, Random, Sage
 from diffpool.nn.poolers.hard import straight_through
 
 
@@ -37,12 +36,12 @@ def test_given_clusters_by_hand() -> None:
     batch = path()
     given = torch.tensor([[0, 0], [0, 0], [1, 0], [2, 0]])
     graphs = replace(batch.sparse, prepared=Prepared(nodes=given))
-    first = GivenClusters()(graphs, batch.x, batch.x, Layout.from_sizes([3]))
+    first = pooled(GivenClusters(), graphs, batch.x, Layout.from_sizes([3]))
     assert first.assignment.s.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert first.x.squeeze(1).tolist() == [3, 3, 4]
     assert first.graphs.adj.tolist() == [[2, 1, 0], [1, 0, 1], [0, 1, 0]]
     assert first.losses == {}
-    second = GivenClusters()(first.graphs, first.x, first.x, Layout.from_sizes([1]))
+    second = pooled(GivenClusters(), first.graphs, first.x, Layout.from_sizes([1]))
     assert second.x.tolist() == [[10]]
     assert second.graphs.adj.tolist() == [[6]]
 
@@ -71,15 +70,15 @@ def test_graphs_without_clusters_are_refused() -> None:
     with pytest.raises(
         DataError, match="expected graphs with clusters for every pooling, got none"
     ):
-        GivenClusters()(batch.sparse, batch.x, batch.x, Layout.from_sizes([2]))
+        pooled(GivenClusters(), batch.sparse, batch.x, Layout.from_sizes([2]))
 
 
 def test_uniform_clusters_are_all_the_same() -> None:
     batch = path()
-    pooled = UniformClusters()(batch.sparse, batch.x, batch.x, Layout.from_sizes([2]))
-    assert pooled.assignment.s.tolist() == [[0.5, 0.5]] * 4
-    assert pooled.x.tolist() == [[5], [5]]
-    assert pooled.graphs.adj.tolist() == [[1.5, 1.5], [1.5, 1.5]]
+    coarse = pooled(UniformClusters(), batch.sparse, batch.x, Layout.from_sizes([2]))
+    assert coarse.assignment.s.tolist() == [[0.5, 0.5]] * 4
+    assert coarse.x.tolist() == [[5], [5]]
+    assert coarse.graphs.adj.tolist() == [[1.5, 1.5], [1.5, 1.5]]
 
 
 # --- hard clusters -----------------------------------------------------------------------------------------------
@@ -104,15 +103,15 @@ def test_a_hard_assignment_is_the_likeliest_cluster_with_the_gradient_of_the_sof
 def test_hard_clusters_keep_the_edge_weight_and_give_sparse_graphs(gumbel: bool) -> None:
     batch = sample((12, 9, 5), edgeless=(), density=0.3, weighted=True)
     pooler, graphs = hard(gumbel).train(), batch.sparse
-    pooled = pooler(graphs, batch.x, batch.x, Layout.from_sizes([4, 3, 2]))
-    s = pooled.assignment.s
+    coarse = pooled(pooler, graphs, batch.x, Layout.from_sizes([4, 3, 2]))
+    s = coarse.assignment.s
     assert set(s.unique().tolist()) <= {0.0, 1.0}
     assert s.sum(1).tolist() == [1.0] * 26
-    assert int((pooled.graphs.adj != 0).sum()) <= graphs.num_edges
-    exact(pooled.graphs.adj.sum(), graphs.degree.sum())
-    loss = pooled.x.square().sum() + pooled.graphs.adj.square().sum()
+    assert int((coarse.graphs.adj != 0).sum()) <= graphs.num_edges
+    exact(coarse.graphs.adj.sum(), graphs.degree.sum())
+    loss = coarse.x.square().sum() + coarse.graphs.adj.square().sum()
     for gradient in gradients(
-        loss + sum(v.sum() for v in pooled.losses.values()), *pooler.parameters()
+        loss + sum(v.sum() for v in coarse.losses.values()), *pooler.parameters()
     ):
         assert torch.isfinite(gradient).all()
 
@@ -124,27 +123,27 @@ def test_gumbel_clusters_are_drawn_with_their_probabilities_in_training_only() -
     many = Sample(one.adjs * count, one.xs * count)
     rows, clusters = Layout.from_sizes([1] * count), Layout.from_sizes([4] * count)
     soft = equations.assignment(pooler.gnn(many.sparse, many.x, clusters), rows, clusters)
-    calm = pooler(many.sparse, many.x, many.x, clusters).assignment.s
+    calm = pooled(pooler, many.sparse, many.x, clusters).assignment.s
     exact(calm, straight_through(soft, rows, clusters))
     pooler.train()
     pooler.gnn.eval()  # whose batch normalization has no spread here
-    noise = Dropout([0.0], [0], torch.zeros(1, 1))
-    counts = pooler(many.sparse, many.x, many.x, clusters, noise).assignment.s.detach().sum(0)
+    noise = Random([0], torch.zeros(1, 1)).at(0)
+    counts = pooled(pooler, many.sparse, many.x, clusters, noise).assignment.s.detach().sum(0)
     expected = soft.detach().sum(0)
     assert (
         float(((counts - expected) ** 2 / expected).sum()) < 16.3
     )  # chi-squared, 3 degrees, 0.1 %
-    again = pooler(many.sparse, many.x, many.x, clusters, noise).assignment.s.detach().sum(0)
+    again = pooled(pooler, many.sparse, many.x, clusters, noise).assignment.s.detach().sum(0)
     assert torch.equal(again, counts)  # the same step draws the same
 
 
 def test_the_noise_of_a_model_does_not_depend_on_its_mates() -> None:
     steps = torch.tensor([[3.0], [8.0]])
-    both, second = Dropout([0.0, 0.0], [1, 2], steps), Dropout([0.0], [2], steps[1:])
+    both, second = Random([1, 2], steps), Random([2], steps[1:])
     like = torch.empty(10, 4, dtype=torch.float64)
     exact(both.uniform(like, 1)[5:], second.uniform(like[5:], 1))
     assert not torch.equal(both.uniform(like, 1), both.uniform(like, 0))
-    drawn = Dropout([0.0], [0], steps[:1]).uniform(torch.empty(1000, 100), 0)
+    drawn = Random([0], steps[:1]).uniform(torch.empty(1000, 100), 0)
     assert float(drawn.min()) >= 0
     assert float(drawn.max()) < 1
     assert abs(float(drawn.mean()) - 0.5) < 0.01

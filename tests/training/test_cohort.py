@@ -15,7 +15,7 @@ from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.errors import ModelError, TrainingError
 from diffpool.graphs import Graphs
-from diffpool.nn import Dropout, GraphClassifier, mlp
+from diffpool.nn import GraphClassifier, Random, mlp
 from diffpool.training import (
     Cohort,
     CohortBatches,
@@ -308,7 +308,6 @@ def test_dropout_of_a_model_in_a_cohort_is_that_of_the_model_alone(dataset: Grap
     assert cohort.running.optimizer.steps.max() >= 30
     for m in range(4):
         alone = members_of([m], dataset, epochs=5)
-        assert (alone.running.dropout is None) == (RATES[m] == 0)
         same_as_alone(cohort, rows, alone, m)
 
 
@@ -318,7 +317,6 @@ def test_dropout_changes_training_and_each_model_as_its_own_rate_says(
     dropped, plain = (
         members_of([0, 1, 2, 3], dataset, epochs=2, **c) for c in ({}, {"dropout": 0.0})
     )
-    assert plain.running.dropout is None  # nothing is paid for it
     to_the_end(dropped), to_the_end(plain)
     for m, rate in enumerate(RATES):
         a, b = (c.model.state_dict()["head.0.weight"][m] for c in (dropped, plain))
@@ -333,8 +331,8 @@ def test_each_model_has_new_bits_in_each_of_its_own_steps(dataset: GraphDataset)
     )
     assert len(set(steps.tolist())) > 1
     for epoch in range(3):
-        expected = Dropout(RATES, seeds, epoch * steps[:, None])
-        assert torch.equal(cohort.running.dropout.kept(0, 9, 9), expected.kept(0, 9, 9))
+        expected = Random(seeds, epoch * steps[:, None], RATES)
+        assert torch.equal(cohort.running.random.kept(0, 9, 9), expected.kept(0, 9, 9))
         cohort.train_epoch()
 
 

@@ -1,4 +1,16 @@
-"""Triton kernels for a GPU. Every one has a slow twin elsewhere in the package, named in its module.
+"""Triton kernels for NVIDIA GPUs, float32.
 
-Nothing here is imported before it is used: Triton need not be there.
+With TRITON_INTERPRET=1 in the environment they run on the CPU, in Triton's interpreter: slow, for tests.
 """
+
+import os
+from importlib.util import find_spec
+
+import torch
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def available() -> bool:
+    """Whether the kernels can run on this machine."""
+    return find_spec("triton") is not None and (INTERPRETED or torch.cuda.is_available())

@@ -1,6 +1,6 @@
 """Adam for M models side by side on a GPU, as one Triton kernel: a pass over the parameters in place of a dozen.
 
-The slow twin is the rest of `training.optimizer.Optimizer.step`.
+The reference is the rest of `training.optimizer.Optimizer.step`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The products of ragged blocks on a GPU, as Triton kernels: every graph's block in one launch, nothing padded.
 
-A program computes a tile of the result that lies in one graph; `Layout.tiles` lists them. Columns that a graph does not
+A program computes a tile of the result that lies in one graph; `tiles.Tiles` lists them. Columns that a graph does not
 have are neither computed nor read, so that a batch of small graphs with a large one among them costs what its blocks
 cost. They are read up to the next multiple of four only, four at once: every kernel that writes a local matrix writes
-zeros there. The slow twin is the loop over graphs in `segment`. Under `TRITON_INTERPRET=1` the kernels run on the CPU,
+zeros there. The reference is the loop over graphs in `segment`. Under `TRITON_INTERPRET=1` the kernels run on the CPU,
 which is how they are tested without a GPU.
 """
 
@@ -18,7 +18,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from diffpool.layout import Layout, aligned
+from diffpool.backends.triton.tiles import aligned, tiles_of
+from diffpool.layout import Layout
 
 DEPTH = 32  # of a step of a product
 
@@ -276,20 +277,20 @@ def product(
     wide = column_block(shape[1])
     where = block_places(form, rows, columns)
     counts = (columns if local is None else local).device_sizes
-    grid = (len(over.tiles), triton.cdiv(shape[1], wide))
+    grid = (len(tiles_of(over).table), triton.cdiv(shape[1], wide))
     kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
     with nullcontext() if form == "nt" else any_order():
         kernel[grid](
             a, b, out, *where, counts, a if scale is None else scale, other, other.stride(0), *strides,
             LOCAL=local is not None, ADD=add, SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(),
-            ROWS=over.tile, DEPTH=DEPTH, COLUMNS=wide,
+            ROWS=tiles_of(over).rows, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip
     return out
 
 
 def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
     """What a kernel must know of the blocks: tiles of the result, starts and sizes of rows and columns."""
-    tiles = columns.tiles if form == "tn" else rows.tiles
+    tiles = tiles_of(columns).table if form == "tn" else tiles_of(rows).table
     of_rows = (rows.device_starts, rows.device_sizes)
     return tiles, *of_rows, columns.device_starts, columns.device_sizes
 
@@ -297,7 +298,7 @@ def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]
 def places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
     """What a kernel must know of the rows of the graphs, and how many local columns each graph has, if any."""
     counts = rows.device_sizes if clusters is None else clusters.device_sizes
-    return rows.tiles, rows.device_starts, rows.device_sizes, counts
+    return tiles_of(rows).table, rows.device_starts, rows.device_sizes, counts
 
 
 def local_width(clusters: Layout) -> int:

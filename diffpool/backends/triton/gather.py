@@ -1,6 +1,6 @@
 """Rows of a matrix by their numbers on a GPU, as a Triton kernel: rows beside each other are read together.
 
-The slow twin is indexing.
+The reference is indexing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from diffpool.layout import aligned
+from diffpool.backends.triton.tiles import aligned
 
 
 @triton.jit(do_not_specialize=["n"])

@@ -1,6 +1,6 @@
 """The layout of graphs whose sizes only the device knows, as two Triton kernels in place of some thirty small ones.
 
-The slow twin is `training.captured.device_layout` on the CPU.
+The reference is `drawn.layout_tables`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Linear layers of M models on ragged rows on a GPU, as Triton kernels: one forward, two backward.
 
 The rows of a graph have as many outputs as the graph has clusters where the outputs are local (an assignment), and
-inputs likewise: neither others are computed, nor rows that belong to no graph. The slow twin is `nn.Linear`.
+inputs likewise: neither others are computed, nor rows that belong to no graph. The reference is `nn.Linear`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from diffpool.backends.triton.blocks import (
     room_for,
     tile_place,
 )
+from diffpool.backends.triton.tiles import tiles_of
 from diffpool.layout import Layout, row_limits
 
 # Sums over rows are divided into parts, which run side by side and are then added up. Bytes of a part that cost as much
@@ -203,11 +204,11 @@ class LocalLinear(torch.autograd.Function):
         wide = column_block(outputs)
         more, many = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
         with any_order():
-            _forward[(len(rows.tiles), triton.cdiv(outputs, wide))](
+            _forward[(len(tiles_of(rows).table), triton.cdiv(outputs, wide))](
                 x, more, weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
                 x.stride(0), more.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
                 x.shape[1], many, outputs, MORE=y is not None, LOCAL_IN=local, LOCAL_OUT=clusters is not None,
-                PRECISION=precision(), ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+                PRECISION=precision(), ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide,
             )  # fmt: skip
         return out
 
@@ -237,10 +238,10 @@ class LocalLinear(torch.autograd.Function):
             if ctx.needs_input_grad[number]:
                 of_own = room_for(own, own.shape, rows, number == 1 and local, clean)
                 wide = column_block(many)
-                _backward_input[(len(rows.tiles), triton.cdiv(many, wide))](
+                _backward_input[(len(tiles_of(rows).table), triton.cdiv(many, wide))](
                     grad, weight[:, start:], of_own, *where, of_model,
                     grad.stride(0), weight.stride(1), of_own.stride(0), weight.stride(0), many, outputs,
-                    ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide, **kinds,
+                    ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide, **kinds,
                 )  # fmt: skip
             grads.append(of_own)
             rows_of_model = rows.total // models

@@ -1,13 +1,15 @@
 """D⁻¹A H for dense blocks on a GPU: one product forward, two and a pass over the gradient backward.
 
-The slow twin is `_Graphs.propagate_mean`.
+The reference is `graphs.propagate_mean`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import triton
@@ -16,6 +18,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from diffpool.backends.triton.blocks import by_rows, product, tile_place
+from diffpool.backends.triton.tiles import tiles_of
+from diffpool.graphs import DenseGraphs
 from diffpool.layout import Layout
 
 
@@ -44,6 +48,44 @@ def _scaled(
 
 
 Sums = dict[int, Tensor]  # gradients of A by the number of the backward pass
+
+
+@dataclass(eq=False)
+class _Attached:
+    """What is kept about dense graphs while they are in use."""
+
+    mean: tuple[Tensor, Tensor] | None = None  # features of the level and their mean
+    shared: dict[int, tuple[Tensor, Sums]] = field(default_factory=dict)  # by stream
+
+
+_attached: WeakKeyDictionary[DenseGraphs, _Attached] = WeakKeyDictionary()
+
+
+def known_mean(
+    graphs: DenseGraphs, h: Tensor, compute: Callable[[DenseGraphs, Tensor], Tensor]
+) -> Tensor:
+    """D⁻¹A H; that of the level's features, which both networks need first, is computed once."""
+    attached = _attached.setdefault(graphs, _Attached())
+    if attached.mean is not None and attached.mean[0] is h:
+        return attached.mean[1]
+    mean = compute(graphs, h)
+    if attached.mean is None:
+        attached.mean = (h, mean)
+    return mean
+
+
+def shared_adj(graphs: DenseGraphs) -> tuple[Tensor, Sums]:
+    """A for functions that add up their gradients of it in place, and those sums."""
+    shared = _attached.setdefault(graphs, _Attached()).shared
+    adj = graphs.adj
+    # One for each stream: sums of two streams would not wait for each other.
+    stream = torch.cuda.current_stream(adj.device).cuda_stream if adj.is_cuda else 0
+    wanted = adj.requires_grad and torch.is_grad_enabled()
+    known = shared.get(stream)
+    if known is None or known[0].requires_grad != wanted:
+        sums: Sums = {}
+        known = shared[stream] = (Shared.apply(adj, sums), sums)
+    return known
 
 
 class Shared(torch.autograd.Function):
@@ -97,10 +139,12 @@ class DenseMean(torch.autograd.Function):
         layout, grad = ctx.layout, by_rows(grad)
         scaled, of_inverse = torch.empty_like(out), torch.zeros_like(inverse)
         columns = min(triton.next_power_of_2(out.shape[1]), 64)
-        _scaled[(len(layout.tiles),)](
-            grad, out, inverse, scaled, of_inverse, layout.tiles, layout.device_starts, layout.device_sizes,
-            grad.stride(0), out.shape[1], ROWS=layout.tile, COLUMNS=columns,
+        _scaled[(len(tiles_of(layout).table),)](
+            grad, out, inverse, scaled, of_inverse, tiles_of(layout).table, layout.device_starts, layout.device_sizes,
+            grad.stride(0), out.shape[1], ROWS=tiles_of(layout).rows, COLUMNS=columns,
         )  # fmt: skip
         of_h = product("tn", adj, scaled, h.shape, layout, layout)
-        of_adj = partial(product, "nt", scaled, h, adj.shape, layout, layout, clean=layout.clean)
+        of_adj = partial(
+            product, "nt", scaled, h, adj.shape, layout, layout, clean=tiles_of(layout).clean
+        )
         return add_to_sum(ctx.sums, of_adj), of_h, of_inverse, None, None

@@ -1,9 +1,9 @@
 """l2, ReLU and batch normalization of M models' ragged rows on a GPU, as Triton kernels: three forward, three backward.
 
-The same steps as modules are some seventy small kernels. A program has a tile of rows of one graph (`Layout.tiles`) and
+The same steps as modules are some seventy small kernels. A program has a tile of rows of one graph (`tiles.Tiles`) and
 the columns that the graph has. Sums over all rows of a model are gathered from those of its tiles, in their order, so
-that a result repeats to the bit. The slow twin is `nn.norm.Steps`. Beside them the standardization of the input
-features, whose slow twin is the rest of `nn.norm.Standardize`.
+that a result repeats to the bit. The reference is `nn.norm.Steps`. Beside them the standardization of the input
+features, whose reference is the rest of `nn.norm.Standardize`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from diffpool.backends.triton.blocks import (
     tile_range,
     whole_rows,
 )
-from diffpool.layout import Layout, aligned
+from diffpool.backends.triton.tiles import aligned, tiles_of
+from diffpool.layout import Layout
 
 WIDE = 64  # columns of a block
 GATHERED, NARROW = 128, 16  # tiles whose sums are read at once, and columns of them
@@ -341,13 +342,13 @@ class NormSteps(torch.autograd.Function):
         where = places(rows, clusters)
         out = room_for(h, h.shape, rows, clusters is not None, clean)
         length, statistics = h.new_empty(len(h)), h.new_empty(models, 3, d)
-        partial = h.new_empty(len(rows.tiles), 2, d, dtype=torch.float64)
-        local = {"LOCAL": clusters is not None, "ROWS": rows.tile}
-        each = (len(rows.tiles),)
+        partial = h.new_empty(len(tiles_of(rows).table), 2, d, dtype=torch.float64)
+        local = {"LOCAL": clusters is not None, "ROWS": tiles_of(rows).rows}
+        each = (len(tiles_of(rows).table),)
         if l2 or training:
             _forward_sums[each](
                 h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, LOCAL=clusters is not None,
-                **whole_rows(rows.tile, d, clusters is not None),
+                **whole_rows(tiles_of(rows).rows, d, clusters is not None),
             )  # fmt: skip
         narrow = min(columns, NARROW)
         _statistics[(models, triton.cdiv(d, narrow))](
@@ -372,10 +373,10 @@ class NormSteps(torch.autograd.Function):
         models, full = scale.shape
         d = min(h.shape[1], full)
         where = places(rows, clusters)
-        local = {"LOCAL": clusters is not None, "ROWS": rows.tile}
+        local = {"LOCAL": clusters is not None, "ROWS": tiles_of(rows).rows}
         kinds = {"L2": l2, "RELU": relu, "COLUMNS": columns, **local}
-        of_model, each = len(rows) // models, (len(rows.tiles),)
-        partial = h.new_empty(len(rows.tiles), 2, d)
+        of_model, each = len(rows) // models, (len(tiles_of(rows).table),)
+        partial = h.new_empty(len(tiles_of(rows).table), 2, d)
         _backward_sums[(*each, triton.cdiv(d, columns))](
             grad,
             h,
@@ -400,10 +401,10 @@ class NormSteps(torch.autograd.Function):
         _backward_apply[each](
             grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *where, scale.stride(0), full, of_model,
             grad.stride(0), h.stride(0), grad_h.stride(0), d, L2=l2, RELU=relu, LOCAL=clusters is not None,
-            **whole_rows(rows.tile, d, clusters is not None),
+            **whole_rows(tiles_of(rows).rows, d, clusters is not None),
         )  # fmt: skip
         return grad_h, of_scale, of_shift, *(None for _ in range(10))
 
 
 def _with_starts(where: tuple[Tensor, ...], rows: Layout) -> tuple[Tensor, ...]:
-    return where[0], rows.tile_starts, *where[1:]
+    return where[0], tiles_of(rows).starts, *where[1:]

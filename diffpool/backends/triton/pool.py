@@ -2,7 +2,7 @@
 
 Only the clusters that a graph has are computed, whatever the largest graph of the batch has. For an undirected graph
 with P = AS the gradient of A' = SᵀP is P(G + Gᵀ): one product, where P and A each in their turn would need three. The
-slow twin is `equations`.
+reference is `equations`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,12 @@ from diffpool.backends.triton.blocks import (
     tile_range,
     whole_rows,
 )
+from diffpool.backends.triton.drawn import DrawnGraphs
 from diffpool.backends.triton.mean import Sums, add_to_sum
+from diffpool.backends.triton.tiles import tiles_of
+from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
+from diffpool.segment import spmm_forward
 
 # Columns of a block. Sums over the columns are gathered in a block and added up behind the loop: adding them up inside
 # it breaks Triton's compiler (3.6) in one of these kernels.
@@ -259,7 +263,7 @@ class Pool(torch.autograd.Function):
     """S, X', A', its degrees and their inverses, link and entropy losses from logits [N, W], Z [N, D] and A.
 
     `adj` is that of dense graphs, with the `sums` of a `Shared`; None for edge lists, which may be `symmetric`. Logits
-    are read, and their gradient is written, only where a graph has clusters.
+    are read, and their gradient is written, only where a graph has clusters; with `clean` the rest of it is zero.
     """
 
     @staticmethod
@@ -272,37 +276,38 @@ class Pool(torch.autograd.Function):
         clusters: Layout,
         symmetric: bool,
         sums: Sums,
+        clean: bool,
     ) -> tuple[Tensor, ...]:
         rows, width = graphs.layout, local_width(clusters)
         logits, z = by_rows(logits), by_rows(z)
-        s = room_for(logits, (len(logits), width), rows, local=True, clean=rows.clean)
+        s = room_for(logits, (len(logits), width), rows, local=True, clean=tiles_of(rows).clean)
         entropies = logits.new_empty(len(logits))
         fine = places(rows, clusters)
-        _softmax[(len(rows.tiles),)](
+        _softmax[(len(tiles_of(rows).table),)](
             logits,
             s,
             entropies,
             *fine,
             logits.stride(0),
             s.stride(0),
-            **whole_rows(rows.tile, width, local=True),
+            **whole_rows(tiles_of(rows).rows, width, local=True),
         )
         if adj is None:
-            p = graphs.propagate_local(s, clusters)
+            p = _propagate_local(graphs, s, clusters)
         else:
-            p = product("nn", adj, s, s.shape, rows, rows, clusters, clean=rows.clean)
+            p = product("nn", adj, s, s.shape, rows, rows, clusters, clean=tiles_of(rows).clean)
         x = product("tn", s, z, (clusters.total, z.shape[1]), rows, clusters)
         square = (clusters.total, width)
-        clean = clusters.clean
+        zeros = tiles_of(clusters).clean
         pooled = product(
-            "tn", s, p, square, rows, clusters, clusters, None, clean, symmetric=symmetric
+            "tn", s, p, square, rows, clusters, clusters, None, zeros, symmetric=symmetric
         )
-        gram = product("tn", s, s, square, rows, clusters, clusters, None, clean, symmetric=True)
+        gram = product("tn", s, s, square, rows, clusters, clusters, None, zeros, symmetric=True)
         degree, inverse, diagonal, of_adj, of_gram = logits.new_zeros(5, clusters.total).unbind()
-        coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
-        _row_sums[(len(clusters.tiles),)](
+        coarse = (tiles_of(clusters).table, clusters.device_starts, clusters.device_sizes)
+        _row_sums[(len(tiles_of(clusters).table),)](
             pooled, gram, degree, inverse, diagonal, of_adj, of_gram, *coarse, width,
-            DEGREES=True, ROWS=clusters.tile, COLUMNS=WIDE,
+            DEGREES=True, ROWS=tiles_of(clusters).rows, COLUMNS=WIDE,
         )  # fmt: skip
         norms = graphs.squared_norm if adj is None else _squares(adj, rows)
         link, entropy, inverse_link = logits.new_empty(3, len(rows)).unbind()
@@ -312,7 +317,7 @@ class Pool(torch.autograd.Function):
                 clusters.device_starts, clusters.device_sizes, OF_GRAPH=adj is None, BLOCK=128,
             )  # fmt: skip
         ctx.graphs, ctx.clusters = graphs, clusters
-        ctx.columns, ctx.symmetric, ctx.sums = logits.shape[1], symmetric, sums
+        ctx.columns, ctx.symmetric, ctx.sums, ctx.clean = logits.shape[1], symmetric, sums, clean
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(z, adj, s, p, gram, inverse, inverse_link)
         narrow = slice(None, clusters.largest)
@@ -328,50 +333,73 @@ class Pool(torch.autograd.Function):
         none = s.new_zeros(max(clusters.total, len(rows)))
         of_link = none[: len(rows)] if of_link is None else of_link * inverse_link
         of_x = z.new_zeros(clusters.total, z.shape[1]) if of_x is None else by_rows(of_x)
-        coarse = (clusters.tiles, clusters.device_starts, clusters.device_sizes)
+        coarse = (tiles_of(clusters).table, clusters.device_starts, clusters.device_sizes)
         wide = column_block(width)
         given = gram if of_adj is None else by_rows(of_adj)
         whole = torch.empty_like(gram)
-        _pooled_gradient[(len(clusters.tiles), triton.cdiv(width, wide))](
+        _pooled_gradient[(len(tiles_of(clusters).table), triton.cdiv(width, wide))](
             given, none if of_degree is None else of_degree, none if of_inverse is None else of_inverse, inverse,
             of_link, whole, *coarse, given.stride(0), whole.stride(0), ADJ=of_adj is not None, SYMMETRIC=symmetric,
-            ROWS=clusters.tile, COLUMNS=wide,
+            ROWS=tiles_of(clusters).rows, COLUMNS=wide,
         )  # fmt: skip
         grad_s = torch.empty_like(s)
-        _assignment_gradient[(len(rows.tiles), triton.cdiv(width, wide))](
+        _assignment_gradient[(len(tiles_of(rows).table), triton.cdiv(width, wide))](
             z, of_x, p, whole, s, gram, of_link, grad_s, *block_places("nn", rows, clusters),
             z.stride(0), of_x.stride(0), s.stride(0), width,
             grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(),
-            ROWS=rows.tile, DEPTH=DEPTH, COLUMNS=wide,
+            ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide,
         )  # fmt: skip
         grad_adj = None
         if not symmetric:
-            of_p = product("nt", s, whole, s.shape, rows, clusters, clusters, clean=rows.clean)
+            of_p = product(
+                "nt", s, whole, s.shape, rows, clusters, clusters, clean=tiles_of(rows).clean
+            )
             if adj is None:
-                graphs.add_back_local(of_p, clusters, grad_s)
+                _add_back_local(graphs, of_p, clusters, grad_s)
             else:
                 product("tn", adj, of_p, s.shape, rows, rows, clusters, out=grad_s)
                 of_this = partial(
-                    product, "nt", of_p, s, adj.shape, rows, rows, clusters, clean=rows.clean, scale=of_link, extra=adj
+                    product, "nt", of_p, s, adj.shape, rows, rows, clusters,
+                    clean=tiles_of(rows).clean, scale=of_link, extra=adj,
                 )  # fmt: skip
                 grad_adj = add_to_sum(ctx.sums, of_this)
         if of_s is not None:
             grad_s[:, : clusters.largest] += of_s
-        grad_logits = s.new_empty(len(s), ctx.columns)
-        _softmax_backward[(len(rows.tiles),)](
+        make = s.new_zeros if ctx.clean else s.new_empty
+        grad_logits = make(len(s), ctx.columns)
+        _softmax_backward[(len(tiles_of(rows).table),)](
             s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
-            rows.tiles, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
-            grad_logits.stride(0), **whole_rows(rows.tile, width, local=True),
+            tiles_of(rows).table, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
+            grad_logits.stride(0), **whole_rows(tiles_of(rows).rows, width, local=True),
         )  # fmt: skip
         grad_z = product("nn", s, of_x, z.shape, rows, clusters)
-        return grad_logits, grad_z, grad_adj, None, None, None, None
+        return grad_logits, grad_z, grad_adj, None, None, None, None, None
+
+
+def _propagate_local(graphs: SparseGraphs, s: Tensor, clusters: Layout) -> Tensor:
+    """A S without a gradient, for local columns: [N, W] → local [N, W]."""
+    if isinstance(graphs, DrawnGraphs):
+        local = (graphs.layout.graph_of_row, clusters.device_sizes)
+        return graphs.product(graphs.adj, s, local=local)
+    a = graphs.adj
+    return spmm_forward(s, a.indptr, a.indices, a.values)
+
+
+def _add_back_local(graphs: SparseGraphs, grad: Tensor, clusters: Layout, out: Tensor) -> None:
+    """Add AᵀG to `out`: local [N, W] both."""
+    if isinstance(graphs, DrawnGraphs):
+        local = (graphs.layout.graph_of_row, clusters.device_sizes)
+        graphs.product(graphs.adj_t, grad, local=local, out=out)
+    else:
+        a = graphs.adj_t
+        out += spmm_forward(grad, a.indptr, a.indices, a.values)
 
 
 def _squares(adj: Tensor, rows: Layout) -> Tensor:
     """The sum of squares of each row of dense blocks: [K]."""
     out = adj.new_zeros(len(adj))
-    _row_sums[(len(rows.tiles),)](
-        adj, adj, out, out, out, out, out, rows.tiles, rows.device_starts, rows.device_sizes, adj.stride(0),
-        DEGREES=False, ROWS=rows.tile, COLUMNS=WIDE,
+    _row_sums[(len(tiles_of(rows).table),)](
+        adj, adj, out, out, out, out, out, tiles_of(rows).table, rows.device_starts, rows.device_sizes, adj.stride(0),
+        DEGREES=False, ROWS=tiles_of(rows).rows, COLUMNS=WIDE,
     )  # fmt: skip
     return out

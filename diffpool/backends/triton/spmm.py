@@ -1,7 +1,7 @@
 """A H on a GPU for graphs drawn from a data set, as a Triton kernel: the edges are read where the data set has them.
 
 Row r of the batch is node `nodes[r]` of the data set, and the numbers of the data set's nodes minus `shift[r]` are
-those of the batch. So nothing of the edges is copied to make a batch. The slow twin is `SparseGraphs.propagate`.
+those of the batch. So nothing of the edges is copied to make a batch. The reference is `SparseGraphs.propagate`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import triton.language as tl
 from torch import Tensor
 
 from diffpool.backends.triton.blocks import by_rows, reach
-from diffpool.layout import SHORT, aligned
+from diffpool.backends.triton.tiles import aligned
 
 ANY = 2**62  # edges
+# Edges of a row of A. A program computes many rows together if nearly all are short; otherwise one row. The few rows
+# that are longer are divided among several programs each.
+SHORT, LONG = 32, 512
 
 
 @triton.jit

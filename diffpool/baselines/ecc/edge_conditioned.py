@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from diffpool.errors import DataError
 from diffpool.graphs import Graphs, SparseGraphs
 from diffpool.nn.linear import Linear
-from diffpool.segment import Csr, spmm_kernel
+from diffpool.segment import Csr, spmm_forward
 
 
 class EdgeConditioned(nn.Module):
@@ -85,7 +85,7 @@ class _OfModel(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges = torch.arange(len(grad), device=grad.device)
-        of_rows = spmm_kernel(grad.contiguous(), ctx.indptr, edges, None)  # [N, R]
+        of_rows = spmm_forward(grad.contiguous(), ctx.indptr, edges, None)  # [N, R]
         return of_rows.view(ctx.models, -1, grad.shape[1]).sum(1), None, None
 
 
@@ -105,7 +105,7 @@ class _Filtered(torch.autograd.Function):
         models, _, inputs, outputs = theta.shape
         out = x.new_zeros(models, len(x) // models, outputs)
         for own, matrix in zip(_by_unit(phi), theta.unbind(1), strict=True):
-            sums = spmm_kernel(x, adj.indptr, adj.indices, own)
+            sums = spmm_forward(x, adj.indptr, adj.indices, own)
             out.baddbmm_(sums.view(models, -1, inputs), matrix)
         return out
 
@@ -119,11 +119,11 @@ class _Filtered(torch.autograd.Function):
         target, ends = _rows(adj), x.index_select(0, adj.indices)  # [E], [E, in]
         units = zip(_by_unit(phi), _by_unit(phi_t), theta.unbind(1), strict=True)
         for r, (own, own_t, matrix) in enumerate(units):
-            sums = spmm_kernel(x, adj.indptr, adj.indices, own)
+            sums = spmm_forward(x, adj.indptr, adj.indices, own)
             of_theta.append(sums.view(models, -1, inputs).mT @ grad)
             back = (grad @ matrix.mT).flatten(0, 1)  # [N, in]
             if ctx.needs_input_grad[0]:
-                of_x += spmm_kernel(back, adj_t.indptr, adj_t.indices, own_t)
+                of_x += spmm_forward(back, adj_t.indptr, adj_t.indices, own_t)
             if own is not None:
                 torch.sum(back.index_select(0, target).mul_(ends), 1, out=of_phi[r])
         return of_x, of_phi.t(), None, torch.stack(of_theta, 1), None, None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from diffpool.errors import DataError
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
-from diffpool.nn.poolers.pooler import Assignment, Pooled
+from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler
+from diffpool.nn.random import LayerRandom
 from diffpool.segment import to_rows
 
 
@@ -28,14 +29,19 @@ class Parents(Assignment):
         return s.scatter(1, own, 1.0)
 
 
-class PyramidPool(nn.Module):
+class PyramidPool(Pooler):
     """The maximum over the nodes of each parent; parents and coarser graphs are in `graphs.prepared`.
 
     ECC's (Simonovsky and Komodakis, 2017). It knows its clusters, has no parameters and no losses.
     """
 
     def forward(
-        self, graphs: Graphs, x: Tensor, z: Tensor, clusters: Layout | None = None
+        self,
+        graphs: Graphs,
+        z: Tensor,
+        scores: Tensor | None,
+        clusters: Layout | None = None,
+        random: LayerRandom | None = None,
     ) -> Pooled:
         parent, coarser = graphs.prepared.nodes, graphs.prepared.coarser
         if parent is None or coarser is None:

@@ -1,10 +1,5 @@
 from diffpool.nn.poolers.diffpool import DiffPool
 from diffpool.nn.poolers.hard import HardDiffPool
-from diffpool.nn.poolers.pooler import Assignment, Pooled
+from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler
 
-__all__ = [
-    "Assignment",
-    "DiffPool",
-    "HardDiffPool",
-    "Pooled",
-]
+__all__ = ["Assignment", "DiffPool", "HardDiffPool", "Pooled", "Pooler"]

@@ -8,50 +8,47 @@ from torch import Tensor, nn
 from diffpool import equations
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout, column_mask
-from diffpool.nn.dropout import Dropout
-from diffpool.nn.encoder import Encoder
-from diffpool.nn.poolers.pooler import Assignment, Pooled
+from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler
+from diffpool.nn.random import LayerRandom
 
 
-class HardDiffPool(nn.Module):
-    """Equations 3, 4 and 6 where every node belongs to its likeliest cluster alone.
+class HardDiffPool(Pooler):
+    """Equations 3, 4 and 6 with every node in its most likely cluster only.
 
-    The gradient is that of the soft assignment (straight-through, Bengio et al., 2013). With `gumbel`, clusters are
-    drawn in training with the probabilities S by adding Gumbel noise to the logits (Jang et al., 2017; temperature 1).
-    A' then has at most as many entries that are not zero as A. The link loss is that of the hard S, the entropy that
-    of the soft one, whose gradient makes the two agree.
+    The gradient is that of the soft assignment (straight-through, Bengio et al., 2013). With `gumbel`, training samples
+    the clusters from S by adding Gumbel noise to the logits (Jang et al., 2017; temperature 1). A' has at most as many
+    nonzero entries as A. The link loss uses the hard S; the entropy loss uses the soft one, and its gradient makes the
+    two agree.
     """
 
-    def __init__(self, gnn: Encoder, gumbel: bool = False):
-        super().__init__()
-        self.gnn, self.gumbel = gnn, gumbel
+    def __init__(self, gnn: nn.Module, gumbel: bool = False):
+        super().__init__(gnn)
+        self.gumbel = gumbel
 
     def forward(
         self,
         graphs: Graphs,
-        x: Tensor,
         z: Tensor,
+        scores: Tensor | None,
         clusters: Layout,
-        noise: Dropout | None = None,
-        level: int = 0,
+        random: LayerRandom | None = None,
     ) -> Pooled:
-        """`noise` draws for models side by side, with numbers of their own at each `level`; else PyTorch does."""
+        assert scores is not None
         rows = graphs.layout
-        logits = self.gnn(graphs, x, clusters)
-        soft = equations.assignment(logits, rows, clusters)
+        soft = equations.assignment(scores, rows, clusters)
         drawn = soft
         if self.gumbel and self.training:
-            uniform = torch.rand_like(logits) if noise is None else noise.uniform(logits, level)
+            uniform = torch.rand_like(scores) if random is None else random.uniform(scores)
             gumbel = -(-uniform.clamp(1e-9, 1 - 1e-7).log()).log()
-            drawn = equations.assignment(logits + gumbel, rows, clusters)
+            drawn = equations.assignment(scores + gumbel, rows, clusters)
         s = straight_through(drawn, rows, clusters)
         pooled = equations.pooled_graphs(graphs, s, clusters)
         losses = {
             "link": equations.link_loss(graphs, s, pooled),
             "entropy": equations.entropy_loss(graphs, soft),
         }
-        coarse = equations.pooled_features(graphs, s, z, clusters)
-        return Pooled(pooled, coarse, Assignment(s, rows, clusters), losses)
+        x = equations.pooled_features(graphs, s, z, clusters)
+        return Pooled(pooled, x, Assignment(s, rows, clusters), losses)
 
 
 def straight_through(soft: Tensor, rows: Layout, clusters: Layout) -> Tensor:

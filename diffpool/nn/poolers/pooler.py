@@ -1,17 +1,24 @@
-"""What a pooler is: `pooler(graphs, x, z, clusters) → Pooled`.
+"""The protocol of a pooler.
 
-It gets the graphs of a level, their features X and embeddings Z, and is told how many clusters each graph gets; it
-answers with the coarser graphs, their features, the assignment and its own losses. Any module called so plugs in.
+A pooler coarsens the graphs of a level in two parts, so that the first can run at the same time as the level's encoder:
+
+    scores = pooler.gnn(graphs, x, clusters)                    from the level's input alone; None without a `gnn`
+    pooled = pooler(graphs, z, scores, clusters, random)        from the embeddings Z and the scores
+
+`clusters` says how many clusters each graph gets. `random` draws numbers in training for poolers that need them. Any
+module with this interface works; `Pooler` is a base class that documents it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from diffpool import equations
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
+from diffpool.nn.random import LayerRandom
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,6 +33,10 @@ class Assignment:
         """S of one graph: [n_g, k_g]."""
         start, size = int(self.rows.starts[graph]), int(self.rows.sizes[graph])
         return self.s[start : start + size, : int(self.clusters.sizes[graph])]
+
+    def lift(self, h: Tensor) -> Tensor:
+        """Features of clusters back to their nodes, S H': [K, D] → [N, D]."""
+        return equations.unpooled_features(self.s, h, self.rows, self.clusters)
 
     def __repr__(self) -> str:
         return f"Assignment({tuple(self.s.shape)}, {len(self.rows)} graphs)"
@@ -42,3 +53,25 @@ class Pooled:
 
     def __repr__(self) -> str:
         return f"Pooled({self.graphs!r}, x {tuple(self.x.shape)}, losses {sorted(self.losses)})"
+
+
+class Pooler(nn.Module):
+    """The base class of poolers: `gnn` computes scores from the input of a level, if there is one."""
+
+    def __init__(self, gnn: nn.Module | None = None):
+        super().__init__()
+        self.register_module("gnn", gnn)
+
+    def forward(
+        self,
+        graphs: Graphs,
+        z: Tensor,
+        scores: Tensor | None,
+        clusters: Layout,
+        random: LayerRandom | None = None,
+    ) -> Pooled:
+        """Embeddings z [N, D] and scores [N, W] of a level → the next one.
+
+        `random` is None in evaluation, and where nobody passed random numbers to the classifier.
+        """
+        raise NotImplementedError

@@ -1,49 +1,38 @@
-"""The C kernels: fused layers do what their modules do, and refuse what they would misread."""
+"""The C kernels: threads, rounding, and arguments that they must leave to the reference or refuse.
+
+That they compute what their references compute is in tests/backends/test_registry.py.
+"""
 
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import os
-import subprocess
-import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from types import ModuleType
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from samples import KINDS, Sample, gradients, local, randn, sample, second_derivative
+from samples import KINDS, gradients, randn, sample
 from torch import Tensor
 
 from diffpool.architecture import PAPER
-from diffpool.backends import select as native
+from diffpool.backends import enabled_backends, use_backend
+from diffpool.backends.cpu import threads
 from diffpool.builder import build
 from diffpool.data import embedded
-from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
-from diffpool.layout import Layout
-from diffpool.nn import BatchNorm, DiffPool, Encoder, Sage
+from diffpool.errors import DataError
+from diffpool.graphs import SparseGraphs
+from diffpool.nn import Encoder, GraphClassifier, Sage
 from diffpool.training import CohortBatches, total_loss
 
-pytestmark = pytest.mark.skipif(native.kernels is None, reason="the C kernels were not built")
-
-ORDER = ("l2", "relu", "batch")
+pytestmark = pytest.mark.skipif(
+    "cpu" not in enabled_backends(), reason="the C kernels were not built"
+)
 INPUTS, OUTPUTS = 3, 5
-# The kernels take over the first layers with this order: all of them, or all but the last.
-ENCODERS = {
-    "one layer": {"sizes": [INPUTS, OUTPUTS]},
-    "three layers": {"sizes": [INPUTS, 6, 4, OUTPUTS]},
-    "three layers side by side": {"sizes": [INPUTS, 6, 4, OUTPUTS], "concat": True},
-    "a last layer of its own": {"sizes": [INPUTS, 6, 4, OUTPUTS], "last_order": ("batch",)},
-    "a last layer of its own, side by side": {
-        "sizes": [INPUTS, 6, 4, OUTPUTS],
-        "last_order": ("batch",),
-        "concat": True,
-        "outputs": OUTPUTS,
-    },
-}
-# Which columns of the last convolution the graphs use: all, the first four in every graph, or as many as each has.
-COLUMNS = {"all": None, "four": (4,) * 8, "ragged": (2, 0, 1, 3, 2, 4, 0, 3)}
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 2e-5) -> None:
@@ -52,70 +41,153 @@ def close(a: Tensor, b: Tensor, tolerance: float = 2e-5) -> None:
     torch.testing.assert_close(a.double(), b.double(), rtol=0, atol=tolerance * scale)
 
 
-def encoder(name: str = "one layer") -> Encoder:
-    """An encoder in single precision whose parameters are not the initial ones."""
-    layers = Encoder(Sage, order=ORDER, **ENCODERS[name])
-    with torch.no_grad():
-        for value in layers.steps.state_dict().values():
-            value.add_(0.3 * torch.rand_like(value))
-    return layers.train()
+def encoder() -> Encoder:
+    return Encoder(Sage, [INPUTS, 6, 4, OUTPUTS]).train()
 
 
-class Recorder:
-    """The kernels, and the names of those that have been called."""
+def step(model: GraphClassifier, graphs: SparseGraphs, x: Tensor) -> list[Tensor]:
+    """Logits, gradients and running statistics of one step."""
+    prediction = model(graphs, x)
+    loss = prediction.logits.square().sum() + sum(v.sum() for v in prediction.losses.values())
+    loss.backward()
+    return [prediction.logits, *(p.grad for p in model.parameters()), *model.buffers()]
 
-    def __init__(self, kernels: ModuleType):
-        self.kernels = kernels
-        self.called: set[str] = set()
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        self.called.add(name)
-        return getattr(self.kernels, name)
+def medium() -> tuple[SparseGraphs, Tensor]:
+    """Enough rows for several chunks."""
+    batch = sample((230, 1, 310, 0, 120, 50, 170, 2), edgeless=(5,), density=0.02, weighted=True)
+    return batch.sparse.to(dtype=torch.float32), batch.x.float()
+
+
+@pytest.mark.parametrize("poolings", [1, 2])
+def test_a_training_step_is_the_same_with_and_without_the_kernels(poolings: int) -> None:
+    graphs, x = medium()
+    fast = build(replace(PAPER, hidden=8, poolings=poolings), 3, 3, largest=310).train()
+    slow = copy.deepcopy(fast)
+    ours = step(fast, graphs, x)
+    with use_backend("reference"):
+        theirs = step(slow, graphs, x)
+    for a, b in zip(ours, theirs, strict=True):
+        close(a, b, 2e-4)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_a_step_of_several_models_is_the_same_with_and_without_the_kernels(linear: bool) -> None:
+    """Each model has its own graphs, one of them fewer and one none: losses, gradients, statistics."""
+    dataset = embedded(12, seed=1, rungs=4)
+    architecture = replace(PAPER, hidden=6, poolings=2, assignment_linear=linear)
+    fast = build(architecture, 6, 2, dataset.largest, models=3).train()
+    slow = copy.deepcopy(fast)
+    batches = CohortBatches(dataset, fast.clusters)
+    batch = batches.batch(np.array([[0, 3, 5, 7], [2, 9, -1, -1], [-1, -1, -1, -1]]))
+    results = []
+    for model, backend in ((fast, "cpu"), (slow, "reference")):
+        with use_backend(backend):
+            prediction = model(batch.graphs, batch.x, batch.plan)
+            loss = total_loss(prediction, batch.y, {}).view(batch.real.shape)
+            torch.where(batch.real, loss, 0).sum().backward()
+        logits = prediction.logits.view(*batch.real.shape, -1)[batch.real]
+        results.append([logits, *(p.grad for p in model.parameters()), *model.buffers()])
+    for a, b in zip(*results, strict=True):
+        close(a, b, 2e-4)
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    spy = Recorder(native.kernels)
-    monkeypatch.setattr(native, "kernels", spy)
-    return spy
+def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the number of threads of the kernels, however many cores there are."""
+    before = torch.get_num_threads()
+    monkeypatch.setattr(threads, "usable_cores", lambda: 8)
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
 
 
-def graphs_of(batch: Sample, storage: str, dtype: torch.dtype) -> tuple[Graphs, list[Tensor]]:
-    """The batch, and the blocks that its gradients reach (none for an edge list)."""
-    if storage == "sparse":
-        return batch.sparse.to(dtype=dtype), []
-    adjs = [adj.to(dtype).requires_grad_() for adj in batch.adjs]
-    return DenseGraphs.from_adj(Layout.from_sizes(batch.sizes), local(adjs, max(batch.sizes))), adjs
+def test_the_number_of_threads_changes_no_bit_of_the_kernels(cores: Callable[[int], None]) -> None:
+    graphs, x = medium()
+    layers, results = encoder(), []
+    for count in (1, 2, 3, 5):
+        cores(count)
+        copied, features = copy.deepcopy(layers), x.clone().requires_grad_()
+        out = copied(graphs, features)
+        results.append([out, *gradients(out.square().sum(), features, *copied.parameters())])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("columns", COLUMNS)
-@pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.parametrize("storage", ["sparse", "dense"])
-def test_fused_layers_do_what_their_modules_do(
-    ragged: Sample, storage: str, name: str, columns: str, recorder: Recorder
+def test_several_threads_of_a_program_can_train_at_once(cores: Callable[[int], None]) -> None:
+    graphs, x = medium()
+    cores(2)
+    model = build(replace(PAPER, hidden=8), 3, 3, largest=310).train()
+    expected = step(copy.deepcopy(model), graphs, x)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: step(copy.deepcopy(model), graphs, x), range(8)))
+    for result in found:
+        for a, b in zip(result, expected, strict=True):
+            close(a, b, 1e-6)
+
+
+def _forked_step(connection: object) -> None:
+    graphs, x = medium()
+    torch.manual_seed(0)
+    model = build(replace(PAPER, hidden=8), 3, 3, largest=310).train()
+    connection.send(float(step(model, graphs, x)[0].sum()))  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_starts_its_own_threads(cores: Callable[[int], None]) -> None:
+    cores(2)
+    here, there = multiprocessing.Pipe()
+    with threads.threads_for(rows=1):  # PyTorch's own threads do not survive a fork
+        _forked_step(there)
+        expected = here.recv()
+        process = multiprocessing.get_context("fork").Process(target=_forked_step, args=(there,))
+        process.start()
+        assert here.poll(60)
+    assert here.recv() == pytest.approx(expected)
+    process.join()
+
+
+def test_small_batches_leave_pytorch_one_thread_and_the_kernels_theirs(
+    cores: Callable[[int], None],
 ) -> None:
-    """Outputs, all gradients and running statistics; the modules compute in double precision."""
-    single = encoder(name)
-    double = copy.deepcopy(single).double()
-    results = []
-    for layers, dtype in ((single, torch.float32), (double, torch.float64)):
-        recorder.called.clear()
-        graphs, adjs = graphs_of(ragged, storage, dtype)
-        x = ragged.x.to(dtype).requires_grad_()
-        out = layers(
-            graphs, x, None if COLUMNS[columns] is None else Layout.from_sizes(COLUMNS[columns])
-        )
-        loss = (out * randn(*out.shape, seed=4).to(dtype)).sum()
-        found = gradients(loss, x, *adjs, *layers.parameters())
-        results.append([out, *found, *layers.buffers()])
-        assert ("layers_forward" in recorder.called) == (dtype == torch.float32)
-    for a, b in zip(*results, strict=True):
-        close(a, b, 1e-4)
+    cores(4)
+    with threads.threads_for(rows=100):
+        assert (torch.get_num_threads(), threads.num_threads()) == (1, 4)
+        with threads.threads_for(rows=100):
+            assert (torch.get_num_threads(), threads.num_threads()) == (1, 4)
+    assert (torch.get_num_threads(), threads.num_threads()) == (4, 4)
+    with threads.threads_for(rows=1e6):
+        assert torch.get_num_threads() == 4
 
 
-def test_fused_layers_with_rows_of_zeros_have_the_gradients_of_their_modules() -> None:
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2.0),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({}, None),
+    ],
+)
+def test_the_quota_of_a_container_is_read(
+    files: dict[str, str], quota: float | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert threads.container_quota(tmp_path) == quota
+
+
+# --- odd values and arguments ----------------------------------------------------------------------------------------
+
+
+def test_rows_of_zeros_have_the_gradients_of_the_reference() -> None:
     """Such rows have no direction: their length counts as constant."""
-    single = encoder()
+    single = Encoder(Sage, [INPUTS, OUTPUTS]).train()
     torch.nn.init.zeros_(single.convs[0].linear.bias)
     double = copy.deepcopy(single).double()
     graphs = SparseGraphs.from_edges([3, 2], [0, 1], [1, 0])
@@ -129,159 +201,19 @@ def test_fused_layers_with_rows_of_zeros_have_the_gradients_of_their_modules() -
         close(a, b)
 
 
-def test_one_node_alone_is_normalized_by_the_running_statistics(recorder: Recorder) -> None:
-    single = encoder()
-    double = copy.deepcopy(single).double()
-    before = [b.clone() for b in single.buffers()]
-    graphs = SparseGraphs.from_edges([1], [], [])
-    x = torch.tensor([[1.0, -2.0, 3.0]])
-    close(single(graphs, x), double(graphs.to(dtype=torch.float64), x.double()))
-    assert "layers_forward" in recorder.called
-    for a, b in zip(single.buffers(), before, strict=True):
-        assert torch.equal(a, b)
-
-
-@pytest.mark.parametrize("poolings", [1, 2])
-def test_a_training_step_is_the_same_with_and_without_the_kernels(
-    poolings: int, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batch = sample((23, 1, 31, 0, 12, 5, 17, 2), edgeless=(5,), density=0.2, weighted=True)
-    graphs, x = batch.sparse.to(dtype=torch.float32), batch.x.float()
-    fast = build(replace(PAPER, hidden=8, poolings=poolings), 3, 3, largest=31).train()
-    slow = copy.deepcopy(fast)
-    results = []
-    for model in (fast, slow):
-        if model is slow:
-            assert {
-                "layers_forward",
-                "layers_backward",
-                "pool_forward",
-                "pool_backward",
-            } <= recorder.called
-            monkeypatch.setattr(native, "kernels", None)
-        prediction = model(graphs, x)
-        loss = prediction.logits.square().sum()
-        loss = loss + sum(part.sum() for part in prediction.losses.values())
-        loss.backward()
-        results.append([prediction.logits, *(p.grad for p in model.parameters()), *model.buffers()])
-    for a, b in zip(*results, strict=True):
-        close(a, b, 2e-4)
-
-
-@pytest.mark.parametrize("storage", ["sparse", "dense"])
-@pytest.mark.parametrize("columns", ["four", "ragged"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_fused_pooling_does_what_the_equations_do(
-    kind: str, columns: str, storage: str, recorder: Recorder
-) -> None:
-    """S, X', A', its degrees, both losses, and all gradients; the equations compute in double precision."""
-    batch = sample(**KINDS[kind])
-    sizes = [0 if n == 0 else max(k, 1) for n, k in zip(batch.sizes, COLUMNS[columns], strict=True)]
-    clusters = Layout.from_sizes(sizes)
-    logits, z = (
-        randn(sum(batch.sizes), clusters.largest, seed=7),
-        randn(sum(batch.sizes), 3, seed=8),
-    )
-    results = []
-    for dtype in (torch.float32, torch.float64):
-        recorder.called.clear()
-        graphs, adjs = graphs_of(batch, storage, dtype)
-        inputs = [t.to(dtype).requires_grad_() for t in (2 * logits, z)]
-        pooled = DiffPool(lambda *_, given=inputs[0]: given)(graphs, inputs[1], inputs[1], clusters)
-        coarse = pooled.graphs
-        made = [pooled.assignment.s, pooled.x, coarse.adj, coarse.degree, coarse.inverse_degree]
-        made += [pooled.losses["link"], pooled.losses["entropy"]]
-        loss = sum((t * randn(*t.shape, seed=i).to(dtype)).sum() for i, t in enumerate(made))
-        results.append([*made, *gradients(loss, *inputs, *adjs)])
-        assert ("pool_forward" in recorder.called) == (dtype == torch.float32)
-    for a, b in zip(*results, strict=True):
-        close(a, b, 1e-4)
-
-
-@pytest.mark.parametrize("linear", [False, True])
-def test_a_step_of_several_models_is_the_same_with_and_without_the_kernels(
-    linear: bool, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With different graphs for each, one of them with fewer and one with none: losses, gradients, statistics."""
-    dataset = embedded(12, seed=1, rungs=4)
-    order = ("l2", "relu", "batch")
-    architecture = replace(
-        PAPER, hidden=6, poolings=2, ratio=0.25, assignment_linear=linear, assignment_order=order
-    )
-    fast = build(architecture, 6, 2, dataset.largest, models=3).train()
-    slow = copy.deepcopy(fast)
-    batches = CohortBatches(dataset, fast.clusters)
-    batch = batches.batch(np.array([[0, 3, 5, 7], [2, 9, -1, -1], [-1, -1, -1, -1]]))
-    results = []
-    for model in (fast, slow):
-        recorder.called.clear()
-        if model is slow:
-            monkeypatch.setattr(native, "kernels", None)
-        prediction = model(batch.graphs, batch.x, batch.plan)
-        loss = total_loss(prediction, batch.y, {}).view(batch.real.shape)
-        torch.where(batch.real, loss, 0).sum().backward()
-        logits = prediction.logits.view(*batch.real.shape, -1)[batch.real]
-        results.append([logits, *(p.grad for p in model.parameters()), *model.buffers()])
-        assert model is slow or {"layers_backward", "pool_backward"} <= recorder.called
-    for a, b in zip(*results, strict=True):
-        close(a, b, 2e-4)
-
-
-def test_the_number_of_threads_changes_nothing_but_rounding() -> None:
-    batch = sample((23, 1, 31, 0, 12, 5, 17, 2), edgeless=(5,), density=0.2, weighted=True)
-    graphs, x = batch.sparse.to(dtype=torch.float32), batch.x.float()
-    model = build(replace(PAPER, hidden=8, poolings=2), 3, 3, largest=31).train()
-    before, results = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 3, 2):
-            torch.set_num_threads(threads)
-            copied = copy.deepcopy(model)
-            prediction = copied(graphs, x)
-            (prediction.logits.square().sum() + prediction.losses["link"].sum()).backward()
-            results.append([prediction.logits, *(p.grad for p in copied.parameters())])
-    finally:
-        torch.set_num_threads(before)
-    for other in results[1:]:
-        for a, b in zip(results[0], other, strict=True):
-            close(a, b, 1e-4)
-    for a, b in zip(results[1], results[3], strict=True):
-        assert torch.equal(a, b)
-
-
-# --- what the kernels must not do --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["one layer", "three layers"])
-def test_a_frozen_batch_normalization_stays_frozen_while_the_rest_trains(name: str) -> None:
-    single = encoder(name)
-    for module in single.modules():
-        if isinstance(module, BatchNorm):
-            module.eval()
-    double = copy.deepcopy(single).double()
-    before = [b.clone() for b in single.buffers()]
-    batch = sample()
-    out = single(batch.sparse.to(dtype=torch.float32), batch.x.float())
-    close(out, double(batch.sparse, batch.x))
-    for a, b in zip(single.buffers(), before, strict=True):
-        assert torch.equal(a, b)
-
-
-def test_the_gradient_reaches_a_coarse_adjacency_whose_features_are_constant() -> None:
-    batch = sample(**KINDS["weighted"])
-    single = encoder()
-    double = copy.deepcopy(single).double()
-    results = []
-    for layers, dtype in ((single, torch.float32), (double, torch.float64)):
-        graphs, adjs = graphs_of(batch, "dense", dtype)
-        out = layers(graphs, batch.x.to(dtype))
-        results.append(gradients((out * randn(*out.shape, seed=4).to(dtype)).sum(), *adjs))
-    for a, b in zip(*results, strict=True):
-        close(a, b)
+def test_nan_stays_nan() -> None:
+    graphs, x = SparseGraphs.from_edges([3, 2], [0, 1], [1, 0]), torch.randn(5, INPUTS)
+    x[1, 2] = torch.nan
+    layers = encoder().eval()
+    with use_backend("reference"):
+        expected = layers(graphs, x).isnan()
+    assert expected.any()
+    assert torch.equal(layers(graphs, x).isnan(), expected)
 
 
 def test_frozen_parameters_do_not_stop_the_gradient_of_the_others() -> None:
     batch = sample()
-    single = encoder("three layers")
+    single = encoder()
     for parameter in single.convs[1].parameters():
         parameter.requires_grad_(False)
     double = copy.deepcopy(single).double()
@@ -294,48 +226,18 @@ def test_frozen_parameters_do_not_stop_the_gradient_of_the_others() -> None:
         close(a, b, 1e-4)
 
 
-def right_or_refused(function: Callable[[], Tensor], expected: Tensor) -> None:
-    """An exception is a fine answer to inputs that do not fit; other numbers are not."""
-    try:
-        out = function()
-    except (RuntimeError, ValueError, TypeError, IndexError):
-        return
-    assert out.shape == expected.shape
-    close(out, expected)
-
-
-@pytest.mark.parametrize("storage", ["sparse", "dense"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_graphs_in_double_precision_are_not_misread_as_single(weighted: bool, storage: str) -> None:
-    batch = sample(weighted=weighted)
-    layers = encoder()
-    expected = copy.deepcopy(layers)(batch.sparse.to(dtype=torch.float32), batch.x.float())
-    right_or_refused(lambda: layers(getattr(batch, storage), batch.x.float()), expected)
-
-
-REFUSAL = """
-import torch
-from diffpool.graphs import SparseGraphs
-from diffpool.nn import Encoder, Sage
-graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
-layers = Encoder(Sage, [3, 5], order=("l2", "relu", "batch")).train()
-try:
-    layers(graphs, torch.randn(7 + {extra}, 3))
-except Exception:
-    print("refused")
-"""
+@pytest.mark.parametrize("kind", KINDS)
+def test_graphs_in_double_precision_with_features_in_single_are_refused(kind: str) -> None:
+    batch = sample(**KINDS[kind])
+    with pytest.raises(RuntimeError):
+        encoder()(batch.sparse, batch.x.float())
 
 
 @pytest.mark.parametrize("extra", [-2, 100])
 def test_another_number_of_feature_rows_than_nodes_is_refused(extra: int) -> None:
-    """In a process of its own: reading past the end of an array can end it."""
-    run = subprocess.run(
-        [sys.executable, "-c", REFUSAL.format(extra=extra)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (run.returncode, run.stdout) == (0, "refused\n")
+    graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
+    with pytest.raises(DataError, match=f"each of 7 nodes, got {7 + extra}"):
+        encoder()(graphs, torch.randn(7 + extra, INPUTS))
 
 
 def test_features_with_strides_are_read_as_they_are() -> None:
@@ -359,21 +261,10 @@ def test_a_cotangent_with_strides_is_read_as_it_is() -> None:
     assert torch.equal(a, b)
 
 
-def test_a_second_derivative_of_fused_layers_is_right_or_refused() -> None:
+def test_a_second_derivative_is_refused() -> None:
     batch = sample()
-    single = encoder()
-    double = copy.deepcopy(single).double()
     x = batch.x.float().requires_grad_()
-    ours = second_derivative(single(batch.sparse.to(dtype=torch.float32), x).square().sum(), x)
-    if ours is not None:
-        x = batch.x.requires_grad_()
-        close(ours[0], second_derivative(double(batch.sparse, x).square().sum(), x)[0], 1e-3)
-
-
-def test_the_environment_can_leave_the_kernels_unused() -> None:
-    code = "from diffpool.backends import select as native; print(native.kernels)"
-    environment = {**os.environ, "DIFFPOOL_NATIVE": "0"}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert run.stdout == "None\n"
+    out = encoder()(batch.sparse.to(dtype=torch.float32), x).square().sum()
+    (first,) = torch.autograd.grad(out, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from diffpool.nn import Dropout, Linear, mlp
-from diffpool.nn.dropout import GOLDEN, _mixed
+from diffpool.nn import Linear, Random, mlp
+from diffpool.nn.random import GOLDEN, splitmix64
 
 ROWS, COLUMNS = 200, 300
 
 
-def dropout(rates: list[float], seeds: list[int], steps: list[int]) -> Dropout:
-    return Dropout(rates, seeds, torch.tensor(steps, dtype=torch.float32)[:, None])
+def dropout(rates: list[float], seeds: list[int], steps: list[int]) -> Random:
+    return Random(seeds, torch.tensor(steps, dtype=torch.float32)[:, None], rates)
 
 
 def kept(rate: float = 0.5, seed: int = 0, step: int = 0, layer: int = 0) -> Tensor:
@@ -34,12 +34,12 @@ def near(count: float, share: float, of: int) -> bool:
 def test_the_numbers_are_those_of_splitmix64() -> None:
     """The first three of the published generator, started with 0."""
     published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    found = _mixed(GOLDEN * torch.arange(1, 4)).numpy().view(np.uint64)
+    found = splitmix64(GOLDEN * torch.arange(1, 4)).numpy().view(np.uint64)
     assert [int(number) for number in found] == published
 
 
 def splitmix(x: int) -> int:
-    """The slow twin of `_mixed`, with Python's numbers."""
+    """The slow version of `splitmix64`, with Python's numbers."""
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
     return x ^ x >> 31
@@ -94,8 +94,8 @@ def test_a_mask_does_not_depend_on_the_other_models_or_on_the_size_of_the_batch(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_the_mask_is_the_same_on_a_gpu() -> None:
     steps = torch.tensor([[3.0], [70000.0]])
-    there = Dropout([0.3, 0.6], [1, 2], steps.cuda()).kept(1, ROWS, COLUMNS)
-    assert torch.equal(there.cpu(), Dropout([0.3, 0.6], [1, 2], steps).kept(1, ROWS, COLUMNS))
+    there = Random([1, 2], steps.cuda(), [0.3, 0.6]).kept(1, ROWS, COLUMNS)
+    assert torch.equal(there.cpu(), Random([1, 2], steps, [0.3, 0.6]).kept(1, ROWS, COLUMNS))
 
 
 # --- what is done with them ----------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_what_is_kept_is_divided_by_its_share_and_so_is_its_gradient(dtype: torc
     rates = [0.0, 0.25, 0.5]
     drop = dropout(rates, [0, 1, 2], [0, 0, 0])
     x = torch.randn(3 * ROWS, COLUMNS, dtype=dtype, requires_grad=True)
-    out = drop(x, 0)
+    out = drop.dropout(x, 0)
     assert out.dtype == dtype
     out.sum().backward()
     assert x.grad is not None
@@ -121,7 +121,7 @@ def test_what_is_kept_is_divided_by_its_share_and_so_is_its_gradient(dtype: torc
 
 def test_the_mean_stays_what_it_was() -> None:
     rate = 0.4
-    out = dropout([rate], [0], [0])(torch.ones(ROWS, COLUMNS, dtype=torch.float64), 0)
+    out = dropout([rate], [0], [0]).dropout(torch.ones(ROWS, COLUMNS, dtype=torch.float64), 0)
     sd = math.sqrt(rate / (1 - rate) / out.numel())
     assert abs(out.mean().item() - 1) < 5 * sd
 
@@ -130,19 +130,19 @@ def test_the_head_drops_before_each_of_its_linear_layers_with_other_bits() -> No
     head = mlp(6, [6], 2).double()
     seen: list[tuple[int, Tensor]] = []
 
-    class Spy(Dropout):
-        def __call__(self, x: Tensor, layer: int) -> Tensor:
+    class Spy(Random):
+        def dropout(self, x: Tensor, layer: int) -> Tensor:
             seen.append((layer, x))
-            return super().__call__(x, layer)
+            return super().dropout(x, layer)
 
-    drop = Spy([0.5], [0], torch.zeros(1, 1))
+    drop = Spy([0], torch.zeros(1, 1), [0.5])
     x = torch.randn(50, 6, dtype=torch.float64)
     out = head(x, drop)
     assert [layer for layer, _ in seen] == [0, 2]
     assert torch.equal(seen[0][1], x)
     first, second = head[0], head[2]
     assert isinstance(first, Linear)
-    hidden = first(Dropout.__call__(drop, x, 0)).relu()
-    assert torch.equal(out, second(Dropout.__call__(drop, hidden, 2)))
+    hidden = first(Random.dropout(drop, x, 0)).relu()
+    assert torch.equal(out, second(Random.dropout(drop, hidden, 2)))
     assert not torch.equal(drop.kept(0, 50, 6), drop.kept(2, 50, 6))
     assert torch.equal(head(x), second(first(x).relu()))

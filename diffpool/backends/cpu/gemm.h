@@ -1,0 +1,88 @@
+/* The matrix product.
+ *
+ * C = A B (+ bias, or + C) with A [n, k] and B [k, m] read by any two strides, so that transposes cost nothing. B is
+ * packed in panels of 16 columns; a tile of up to 6 rows stays in registers. */
+
+#define PANEL 16
+#define DEPTH 256
+#define TILE 6
+
+typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
+
+typedef struct {
+    const float *start;
+    i64 down, right; /* distances between rows and between columns */
+} Matrix;
+
+INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, i64 ldc, i64 m) {
+    Vector sum[TILE][2];
+    float edge[PANEL];
+    for (int r = 0; r < rows; r++) {
+        const float *from = c + r * ldc;
+        if (m < PANEL) {
+            memset(edge, 0, sizeof edge);
+            memcpy(edge, from, m * sizeof(float));
+            from = edge;
+        }
+        sum[r][0] = *(const Vector *)from;
+        sum[r][1] = *(const Vector *)(from + 8);
+    }
+    for (i64 t = 0; t < k; t++) {
+        const Vector low = *(const Vector *)(panel + t * PANEL), high = *(const Vector *)(panel + t * PANEL + 8);
+        const float *column = a.start + t * a.right;
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            const float value = column[r * a.down];
+            sum[r][0] += value * low;
+            sum[r][1] += value * high;
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        float *to = m < PANEL ? edge : c + r * ldc;
+        *(Vector *)to = sum[r][0];
+        *(Vector *)(to + 8) = sum[r][1];
+        if (m < PANEL) memcpy(c + r * ldc, edge, m * sizeof(float));
+    }
+}
+
+INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
+    float panel[DEPTH * PANEL] __attribute__((aligned(64)));
+    if (!add)
+        for (i64 i = 0; i < n; i++) {
+            if (bias) memcpy(c + i * ldc, bias, m * sizeof(float));
+            else memset(c + i * ldc, 0, m * sizeof(float));
+        }
+    for (i64 t = 0; t < k; t += DEPTH) {
+        const i64 depth = MIN(k - t, DEPTH);
+        for (i64 j = 0; j < m; j += PANEL) {
+            const i64 width = MIN(m - j, PANEL);
+            const float *from = b.start + t * b.down + j * b.right;
+            if (width < PANEL) memset(panel, 0, depth * PANEL * sizeof(float));
+            if (b.right == 1)
+                for (i64 u = 0; u < depth; u++) memcpy(panel + u * PANEL, from + u * b.down, width * sizeof(float));
+            else
+                for (i64 u = 0; u < depth; u++)
+                    for (i64 v = 0; v < width; v++) panel[u * PANEL + v] = from[u * b.down + v * b.right];
+            for (i64 i = 0; i < n; i += TILE) {
+                const Matrix part = {a.start + i * a.down + t * a.right, a.down, a.right};
+                float *to = c + i * ldc + j;
+                switch (MIN(n - i, TILE)) {
+                case 6: tile(6, part, panel, depth, to, ldc, width); break;
+                case 5: tile(5, part, panel, depth, to, ldc, width); break;
+                case 4: tile(4, part, panel, depth, to, ldc, width); break;
+                case 3: tile(3, part, panel, depth, to, ldc, width); break;
+                case 2: tile(2, part, panel, depth, to, ldc, width); break;
+                default: tile(1, part, panel, depth, to, ldc, width);
+                }
+            }
+        }
+    }
+}
+
+INLINE Matrix by_rows(const float *start, i64 ld) { return (Matrix){start, ld, 1}; }
+INLINE Matrix transposed(const float *start, i64 ld) { return (Matrix){start, 1, ld}; }
+
+/* C = A B + bias, or C += A B: one copy of the code for every use. */
+FAST static void gemm(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
+    multiply(a, b, c, ldc, n, m, k, bias, add);
+}

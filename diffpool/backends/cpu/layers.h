@@ -1,0 +1,486 @@
+/* The layers of an encoder: [X, D⁻¹AX] W + b, then l2, ReLU (either may be left out) and batch normalization.
+ *
+ * Rows are divided into chunks; sums over rows are sums over the chunks in their order. The networks of a call (those of a
+ * level, of all models) are either one piece of work each, or one after the other with their chunks as pieces. */
+
+#define MAX_LAYERS 32
+#define CHUNK 256       /* rows */
+#define WEIGHT_ROWS 64  /* rows of a weight whose gradient is one piece */
+
+typedef struct { /* A by rows: dense blocks, or an edge list (values may be NULL: all ones) */
+    i64 n, graphs, dense;
+    const i64 *sizes, *starts; /* of the graphs */
+    const i64 *indptr, *indices;
+    const float *values;
+    const float *adj;
+    i64 lda;
+    const float *inverse_degree;
+} Graphs;
+
+typedef struct {
+    i64 training; /* normalize by the statistics of the batch, else by the running ones */
+    i64 l2, relu;
+    i64 d, width, full; /* columns of the input and the output, and of the weight, of which the first `width` are used */
+    const float *x;
+    i64 ldx;
+    float *out;
+    i64 ldo;
+    const float *weight, *bias, *scale, *shift;
+    float *running_mean, *running_var;
+    double momentum, eps;
+    const i64 *columns; /* row i has the first columns[i] of the output (NULL: all); the rest is zero */
+    float *both, *unit, *length, *statistics; /* kept for the gradient: [X, D⁻¹AX], rows before ReLU, mean, 1/sd, count */
+    float *grad_weight, *grad_bias, *grad_scale, *grad_shift;
+} Layer;
+
+typedef struct { /* one network of one model */
+    Graphs graphs;
+    i64 begin, end, last; /* the rows of this model that belong to graphs, and the end of all its rows */
+    Layer layers[MAX_LAYERS];
+    i64 count, concat;
+    float *kept;
+    float *out; /* of the layers: of the last one, or of all concatenated */
+    i64 ldo;
+    /* the linear layer at the end, if final is not NULL */
+    const float *weight, *bias;
+    i64 full, width;
+    float *final;
+    /* backward */
+    const float *grad; /* of final or out */
+    float *grad_weight, *grad_bias;
+    i64 inputs; /* rows of the linear layer's weight, of which the first ldo are used */
+    float *grad_x, *grad_adj, *grad_inverse;
+    float *grad_out, *grad_h, *grad_both, *later; /* working space, for all rows */
+    double *partial;                              /* three sums of every column, for each chunk */
+    i64 widest, deepest; /* the largest width and d of a layer */
+    int threads;
+    i64 current;         /* the layer that the pieces work on */
+    const float *direct; /* of the gradient of its output, or NULL */
+    const float *coming; /* the part of it that comes from later layers, or NULL */
+    float *onward;       /* where the gradient of its input goes, or NULL */
+} Encoder;
+
+/* Where each layer reads, writes and keeps; the number of floats kept. */
+static i64 arrange(Encoder *e, const float *x, i64 d, i64 models) {
+    const i64 n = e->graphs.n;
+    float *next = e->kept;
+    const float *from = x;
+    i64 ldx = d, column = 0;
+    e->ldo = 0;
+    for (i64 i = 0; i < e->count; i++) e->ldo = e->concat ? e->ldo + e->layers[i].width : e->layers[i].width;
+    for (i64 i = 0; i < e->count; i++) {
+        Layer *layer = e->layers + i;
+        const i64 width = layer->width;
+        layer->d = d;
+        layer->x = from;
+        layer->ldx = ldx;
+        layer->both = next, next += n * 2 * d;
+        layer->unit = next, next += n * width;
+        layer->length = next, next += n;
+        layer->statistics = next, next += models * 3 * width;
+        layer->ldo = e->concat ? e->ldo : width;
+        if (e->concat) layer->out = e->out + column;
+        else if (i == e->count - 1) layer->out = e->out;
+        else layer->out = next, next += n * width;
+        column += width;
+        from = layer->out, ldx = layer->ldo, d = width;
+    }
+    return next - e->kept;
+}
+
+static i64 chunks_of(const Encoder *e) { return (e->end - e->begin + CHUNK - 1) / CHUNK; }
+
+INLINE float dot(const float *a, const float *b, i64 d) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (i64 j = 0; j < d; j++) sum += a[j] * b[j];
+    return sum;
+}
+
+/* NaN stays NaN. */
+INLINE float positive(float x) { return x < 0 ? 0 : x; }
+
+/* The first graph that ends after this row. */
+static i64 graph_at(const Graphs *graphs, i64 row) {
+    i64 low = 0, high = graphs->graphs;
+    while (low < high) {
+        const i64 middle = (low + high) / 2;
+        if (graphs->starts[middle] + graphs->sizes[middle] <= row) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Do `body` with start, size, first, last for the rows from first to last in the block of each graph. */
+#define FOR_BLOCKS(graphs_, r0, r1, body)                                                                               \
+    for (i64 g_ = graph_at(graphs_, r0); g_ < (graphs_)->graphs && (graphs_)->starts[g_] < (r1); g_++) {                 \
+        const i64 start = (graphs_)->starts[g_], size = (graphs_)->sizes[g_];                                           \
+        const i64 first = start > (r0) ? start : (r0), last = MIN(start + size, (r1));                                  \
+        if (first < last) body                                                                                          \
+    }
+
+/* out[r] += Σ value · from[source] over the edges of row r */
+INLINE void add_edges(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, i64 d) {
+    for (i64 e = graphs->indptr[r]; e < graphs->indptr[r + 1]; e++) {
+        const float v = graphs->values ? graphs->values[e] : 1.0f;
+        const float *row = from + graphs->indices[e] * ld;
+#pragma omp simd
+        for (i64 j = 0; j < d; j++) out[j] += v * row[j];
+    }
+}
+
+/* both = [X, D⁻¹AX] */
+INLINE void make_both(const Graphs *graphs, const Layer *layer, i64 r0, i64 r1) {
+    const i64 d = layer->d, ldx = layer->ldx;
+    const float *x = layer->x;
+    for (i64 i = r0; i < r1; i++) memcpy(layer->both + i * 2 * d, x + i * ldx, d * sizeof(float));
+    if (graphs->dense)
+        FOR_BLOCKS(graphs, r0, r1, {
+            gemm(by_rows(graphs->adj + first * graphs->lda, graphs->lda), by_rows(x + start * ldx, ldx),
+                 layer->both + first * 2 * d + d, 2 * d, last - first, d, size, NULL, 0);
+        })
+    for (i64 i = r0; i < r1; i++) {
+        float *mean = layer->both + i * 2 * d + d;
+        if (!graphs->dense) {
+            memset(mean, 0, d * sizeof(float));
+            add_edges(graphs, i, x, ldx, mean, d);
+        }
+        const float inverse = graphs->inverse_degree[i];
+#pragma omp simd
+        for (i64 j = 0; j < d; j++) mean[j] *= inverse;
+    }
+}
+
+/* l2: unit becomes its rows divided by their lengths. The sums over rows of the result of l2 and ReLU, of its square, and
+ * of 1. */
+INLINE void make_unit(const Layer *layer, i64 r0, i64 r1, double *sum) {
+    const i64 d = layer->width, relu = layer->relu;
+    double *square = sum + d, *count = square + d;
+    memset(sum, 0, 3 * d * sizeof(double));
+    for (i64 i = r0; i < r1; i++) {
+        float *row = layer->unit + i * d;
+        const i64 width = layer->columns ? layer->columns[i] : d;
+        for (i64 j = width; j < d; j++) row[j] = 0;
+        if (layer->l2) {
+            const float size = sqrtf(dot(row, row, width));
+            layer->length[i] = size < 1e-12f ? 1e-12f : size;
+            const float inverse = 1 / layer->length[i];
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) row[j] *= inverse;
+        }
+        if (relu) {
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) {
+                const double p = positive(row[j]);
+                sum[j] += p;
+                square[j] += p * p;
+            }
+        } else {
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) {
+                const double p = row[j];
+                sum[j] += p;
+                square[j] += p * p;
+            }
+        }
+        if (layer->columns)
+            for (i64 j = 0; j < width; j++) count[j] += 1;
+    }
+    if (!layer->columns)
+        for (i64 j = 0; j < d; j++) count[j] = (double)(r1 - r0);
+}
+
+/* Mean, 1/sd and count of each column from the sums of all chunks. A column that fewer than two rows have is normalized by
+ * the running statistics and leaves them unchanged. */
+static void make_statistics(const Encoder *e, const Layer *layer) {
+    const i64 d = layer->width, chunks = chunks_of(e), stride = 3 * e->widest;
+    float *mean = layer->statistics, *inverse_sd = mean + d, *counts = inverse_sd + d;
+    for (i64 j = 0; j < d; j++) {
+        double sum = 0, square = 0, count = 0;
+        for (i64 c = 0; c < chunks; c++) {
+            sum += e->partial[c * stride + j];
+            square += e->partial[c * stride + d + j];
+            count += e->partial[c * stride + 2 * d + j];
+        }
+        double m = layer->running_mean[j], v = layer->running_var[j];
+        if (!layer->training) count = 0;
+        if (count > 1) {
+            m = sum / count;
+            v = square / count - m * m;
+            v = v < 0 ? 0 : v;
+            layer->running_mean[j] += layer->momentum * (m - layer->running_mean[j]);
+            layer->running_var[j] += layer->momentum * (v * count / (count - 1) - layer->running_var[j]);
+        }
+        mean[j] = (float)m;
+        inverse_sd[j] = (float)(1 / sqrt(v + layer->eps));
+        counts[j] = (float)count;
+    }
+}
+
+INLINE void make_out(const Layer *layer, i64 r0, i64 r1) {
+    const i64 d = layer->width, relu = layer->relu;
+    const float *mean = layer->statistics, *inverse_sd = mean + d, *scale = layer->scale, *shift = layer->shift;
+    for (i64 i = r0; i < r1; i++) {
+        const float *row = layer->unit + i * d;
+        float *to = layer->out + i * layer->ldo;
+        const i64 width = layer->columns ? layer->columns[i] : d;
+        if (relu) {
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) to[j] = (positive(row[j]) - mean[j]) * inverse_sd[j] * scale[j] + shift[j];
+        } else {
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) to[j] = (row[j] - mean[j]) * inverse_sd[j] * scale[j] + shift[j];
+        }
+        for (i64 j = width; j < d; j++) to[j] = 0;
+    }
+}
+
+/* The rows of a chunk. */
+#define ROWS_OF(e, chunk)                                                                                               \
+    const i64 r0 = (e)->begin + (chunk) * CHUNK, r1 = MIN(r0 + CHUNK, (e)->end);
+
+FAST static void forward_sums(void *context, i64 chunk, int rank) {
+    const Encoder *e = context;
+    const Layer *layer = e->layers + e->current;
+    ROWS_OF(e, chunk)
+    (void)rank;
+    make_both(&e->graphs, layer, r0, r1);
+    gemm(by_rows(layer->both + r0 * 2 * layer->d, 2 * layer->d), by_rows(layer->weight, layer->full),
+         layer->unit + r0 * layer->width, layer->width, r1 - r0, layer->width, 2 * layer->d, layer->bias, 0);
+    make_unit(layer, r0, r1, e->partial + chunk * 3 * e->widest);
+}
+
+FAST static void forward_out(void *context, i64 chunk, int rank) {
+    const Encoder *e = context;
+    ROWS_OF(e, chunk)
+    (void)rank;
+    make_out(e->layers + e->current, r0, r1);
+}
+
+FAST static void forward_final(void *context, i64 chunk, int rank) {
+    const Encoder *e = context;
+    ROWS_OF(e, chunk)
+    (void)rank;
+    gemm(by_rows(e->out + r0 * e->ldo, e->ldo), by_rows(e->weight, e->full), e->final + r0 * e->width, e->width, r1 - r0,
+         e->width, e->ldo, e->bias, 0);
+}
+
+/* Rows of no graph at the end of a model are zero in everything that others read. */
+static void clear_rows(const Encoder *e, int forward) {
+    const i64 rows = e->last - e->end;
+    if (rows <= 0) return;
+    if (forward) {
+        memset(e->out + e->end * e->ldo, 0, rows * e->ldo * sizeof(float));
+        if (e->final) memset(e->final + e->end * e->width, 0, rows * e->width * sizeof(float));
+    } else if (e->grad_x)
+        memset(e->grad_x + e->end * e->layers[0].d, 0, rows * e->layers[0].d * sizeof(float));
+}
+
+static void encoder_forward(Encoder *e) {
+    const i64 chunks = chunks_of(e);
+    for (e->current = 0; e->current < e->count; e->current++) {
+        parallel(forward_sums, e, chunks, e->threads);
+        make_statistics(e, e->layers + e->current);
+        parallel(forward_out, e, chunks, e->threads);
+    }
+    if (e->final) parallel(forward_final, e, chunks, e->threads);
+    clear_rows(e, 1);
+}
+
+/* grad_h becomes the gradient of the layer's output; sums over rows of it and of it times the normalized column */
+INLINE void sum_gradients(const Encoder *e, const Layer *layer, i64 r0, i64 r1, double *shift, const int relu) {
+    const i64 d = layer->width;
+    const float *mean = layer->statistics, *inverse_sd = mean + d;
+    double *scale = shift + d;
+    memset(shift, 0, 3 * d * sizeof(double));
+    for (i64 i = r0; i < r1; i++) {
+        float *g = e->grad_h + i * d;
+        const float *u = layer->unit + i * d;
+        const i64 width = layer->columns ? layer->columns[i] : d;
+        if (e->direct) memcpy(g, e->direct + i * e->ldo, width * sizeof(float));
+        else memset(g, 0, width * sizeof(float));
+        if (e->coming) {
+            const float *more = e->coming + i * d;
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) g[j] += more[j];
+        }
+#pragma omp simd
+        for (i64 j = 0; j < width; j++) {
+            shift[j] += g[j];
+            scale[j] += g[j] * (((relu ? positive(u[j]) : u[j]) - mean[j]) * inverse_sd[j]);
+        }
+    }
+}
+
+/* Sum number `which` of all chunks, into out[0:d] */
+static void gather_sums(const Encoder *e, i64 which, i64 d, float *out) {
+    const i64 chunks = chunks_of(e), stride = 3 * e->widest;
+    for (i64 j = 0; j < d; j++) {
+        double sum = 0;
+        for (i64 c = 0; c < chunks; c++) sum += e->partial[c * stride + which * d + j];
+        out[j] = (float)sum;
+    }
+}
+
+/* grad_h becomes the gradient before the normalization; bias its sums over rows */
+INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64 r1, double *bias, const int relu) {
+    const i64 d = layer->width;
+    const float *mean = layer->statistics, *inverse_sd = mean + d, *count = inverse_sd + d, *scale = layer->scale;
+    const float *grad_shift = layer->grad_shift, *grad_scale = layer->grad_scale;
+    for (i64 i = r0; i < r1; i++) {
+        float *g = grad_h + i * d;
+        const float *u = layer->unit + i * d;
+        const i64 width = layer->columns ? layer->columns[i] : d;
+        float along = 0;
+#pragma omp simd reduction(+ : along)
+        for (i64 j = 0; j < width; j++) {
+            const float factor = count[j] > 1 ? 1 / count[j] : 0; /* running statistics have no gradient */
+            const float normal = ((relu ? positive(u[j]) : u[j]) - mean[j]) * inverse_sd[j];
+            float v = scale[j] * inverse_sd[j] * (g[j] - factor * (grad_shift[j] + normal * grad_scale[j]));
+            if (relu) v = u[j] <= 0 ? 0 : v;
+            g[j] = v;
+            along += v * u[j];
+        }
+        if (layer->l2) {
+            const float inverse = 1 / layer->length[i];
+            if (layer->length[i] <= 1e-12f) along = 0; /* too short to divide by: its length counts as a constant */
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) {
+                g[j] = (g[j] - u[j] * along) * inverse;
+                bias[j] += g[j];
+            }
+        } else {
+#pragma omp simd
+            for (i64 j = 0; j < width; j++) bias[j] += g[j];
+        }
+        for (i64 j = width; j < d; j++) g[j] = 0;
+    }
+}
+
+/* A piece of rows of XᵀG: the gradient of a weight with `full` columns, of which the first `width` are used */
+INLINE void weight_gradient(const float *x, i64 ldx, const float *g, i64 width, i64 n, float *out, i64 full, i64 rows,
+                            i64 piece) {
+    const i64 k0 = piece * WEIGHT_ROWS, k1 = MIN(k0 + WEIGHT_ROWS, rows);
+    gemm(transposed(x + k0, ldx), by_rows(g, width), out + k0 * full, full, k1 - k0, width, n, NULL, 0);
+    if (width < full)
+        for (i64 k = k0; k < k1; k++) memset(out + k * full + width, 0, (full - width) * sizeof(float));
+}
+
+static i64 weight_pieces(i64 rows) { return (rows + WEIGHT_ROWS - 1) / WEIGHT_ROWS; }
+
+FAST static void backward_final(void *context, i64 piece, int rank) {
+    const Encoder *e = context;
+    const i64 pieces = weight_pieces(e->ldo), n = e->end - e->begin;
+    (void)rank;
+    if (piece < pieces) {
+        weight_gradient(e->out + e->begin * e->ldo, e->ldo, e->grad + e->begin * e->width, e->width, n, e->grad_weight,
+                        e->full, e->ldo, piece);
+        return;
+    }
+    ROWS_OF(e, piece - pieces)
+    gemm(by_rows(e->grad + r0 * e->width, e->width), transposed(e->weight, e->full), e->grad_out + r0 * e->ldo, e->ldo,
+         r1 - r0, e->ldo, e->width, NULL, 0);
+}
+
+FAST static void backward_sums(void *context, i64 chunk, int rank) {
+    const Encoder *e = context;
+    ROWS_OF(e, chunk)
+    (void)rank;
+    const Layer *layer = e->layers + e->current;
+    double *sums = e->partial + chunk * 3 * e->widest;
+    if (layer->relu) sum_gradients(e, layer, r0, r1, sums, 1);
+    else sum_gradients(e, layer, r0, r1, sums, 0);
+}
+
+/* Through the normalization, and on to [X, D⁻¹AX]; the half of the mean becomes that of AX. */
+FAST static void backward_both(void *context, i64 chunk, int rank) {
+    const Encoder *e = context;
+    const Graphs *graphs = &e->graphs;
+    const Layer *layer = e->layers + e->current;
+    const i64 d = layer->d, width = layer->width;
+    ROWS_OF(e, chunk)
+    (void)rank;
+    double *bias = e->partial + chunk * 3 * e->widest + 2 * width;
+    if (layer->relu) through_normalization(layer, e->grad_h, r0, r1, bias, 1);
+    else through_normalization(layer, e->grad_h, r0, r1, bias, 0);
+    if (!e->onward) return;
+    gemm(by_rows(e->grad_h + r0 * width, width), transposed(layer->weight, layer->full), e->grad_both + r0 * 2 * d, 2 * d,
+         r1 - r0, 2 * d, width, NULL, 0);
+    for (i64 r = r0; r < r1; r++) {
+        float *of_mean = e->grad_both + r * 2 * d + d;
+        const float inverse = graphs->inverse_degree[r];
+        if (e->grad_inverse && inverse > 0) /* both holds inverse · AX */
+            e->grad_inverse[r] += dot(of_mean, layer->both + r * 2 * d + d, d) / inverse;
+#pragma omp simd
+        for (i64 j = 0; j < d; j++) of_mean[j] *= inverse;
+    }
+}
+
+/* The gradient of the weight, and of X and A. */
+FAST static void backward_input(void *context, i64 piece, int rank) {
+    const Encoder *e = context;
+    const Graphs *graphs = &e->graphs; /* Aᵀ by rows where A is an edge list */
+    const Layer *layer = e->layers + e->current;
+    const i64 d = layer->d, width = layer->width, pieces = weight_pieces(2 * d);
+    (void)rank;
+    if (piece < pieces) {
+        weight_gradient(layer->both + e->begin * 2 * d, 2 * d, e->grad_h + e->begin * width, width, e->end - e->begin,
+                        layer->grad_weight, layer->full, 2 * d, piece);
+        return;
+    }
+    ROWS_OF(e, piece - pieces)
+    const float *scaled = e->grad_both + d;
+    for (i64 r = r0; r < r1; r++) {
+        float *out = e->onward + r * d;
+        memcpy(out, e->grad_both + r * 2 * d, d * sizeof(float));
+        if (!graphs->dense) add_edges(graphs, r, scaled, 2 * d, out, d);
+    }
+    if (graphs->dense)
+        FOR_BLOCKS(graphs, r0, r1, {
+            gemm(transposed(graphs->adj + start * graphs->lda + (first - start), graphs->lda),
+                 by_rows(scaled + start * 2 * d, 2 * d), e->onward + first * d, d, last - first, d, size, NULL, 1);
+            if (e->grad_adj)
+                gemm(by_rows(scaled + first * 2 * d, 2 * d), transposed(layer->x + start * layer->ldx, layer->ldx),
+                     e->grad_adj + first * graphs->lda, graphs->lda, last - first, size, d, NULL, 1);
+        })
+}
+
+static void encoder_backward(Encoder *e) {
+    const i64 chunks = chunks_of(e);
+    float *work[] = {e->grad_h, e->grad_both, e->later};
+    const float *grad = e->grad;
+    if (e->final) {
+        parallel(backward_final, e, weight_pieces(e->ldo) + chunks, e->threads);
+        memset(e->grad_weight + e->ldo * e->full, 0, (e->inputs - e->ldo) * e->full * sizeof(float));
+        memset(e->grad_bias, 0, e->full * sizeof(float));
+        for (i64 i = e->begin; i < e->end; i++)
+            for (i64 j = 0; j < e->width; j++) e->grad_bias[j] += grad[i * e->width + j];
+        grad = e->grad_out;
+    }
+    i64 column = e->ldo;
+    e->coming = NULL;
+    for (e->current = e->count - 1; e->current >= 0; e->current--) {
+        Layer *layer = e->layers + e->current;
+        const i64 d = layer->d, width = layer->width;
+        column -= width;
+        /* each model has its own part of the working space, found from the numbers of its rows */
+        e->grad_h = work[0] + e->begin * (e->widest - width);
+        e->grad_both = work[1] + e->begin * 2 * (e->deepest - d);
+        e->direct = e->concat ? grad + column : e->current == e->count - 1 ? grad : NULL;
+        e->onward = e->current > 0 ? work[2] + e->begin * (e->deepest - d) : e->grad_x;
+        parallel(backward_sums, e, chunks, e->threads);
+        gather_sums(e, 0, width, layer->grad_shift);
+        gather_sums(e, 1, width, layer->grad_scale);
+        parallel(backward_both, e, chunks, e->threads);
+        gather_sums(e, 2, width, layer->grad_bias);
+        parallel(backward_input, e, weight_pieces(2 * d) + (e->onward ? chunks : 0), e->threads);
+        if (width < layer->full) {
+            const i64 rest = (layer->full - width) * sizeof(float);
+            memset(layer->grad_bias + width, 0, rest);
+            memset(layer->grad_scale + width, 0, rest);
+            memset(layer->grad_shift + width, 0, rest);
+        }
+        e->coming = e->onward;
+    }
+    clear_rows(e, 0);
+}

@@ -1,0 +1,369 @@
+"""Which operations the C kernels serve, and for which arguments: differentiable calls of `_kernels`.
+
+A call is worth its own autograd function because a training step on small graphs is a thousand PyTorch operations of a
+few microseconds each. `python -m benchmarks.cpu_step` shows the gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from diffpool.backends import kernel
+from diffpool.backends.cpu import _kernels  # type: ignore[attr-defined]
+from diffpool.backends.cpu.threads import num_threads
+from diffpool.equations import PoolingStep, pooled_channels
+from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.layout import Layout, column_counts
+from diffpool.nn.convolutions import Sage
+from diffpool.nn.encoder import Encoder
+from diffpool.nn.norm import BatchNorm
+from diffpool.segment import Csr
+
+# Steps that the kernels compute.
+ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+MAX_LAYERS = 32
+# Multiplications of a call. Networks with fewer are one piece of work each, with more their rows are divided.
+CHUNKED = 2**27
+ALONE = 2**19  # below this one thread does everything
+# Multiplications in the pooling of one graph above which PyTorch's products, with all threads, are faster.
+LARGE_GRAPH = 2**28
+
+
+def suits(graphs: Graphs, *tensors: Tensor) -> bool:
+    """Whether the kernels can read these graphs and matrices: float32, on the CPU, contiguous."""
+    if type(graphs) not in (SparseGraphs, DenseGraphs):  # another storage
+        return False
+    if isinstance(graphs, DenseGraphs):
+        stored = [graphs.adj, graphs.inverse_degree]
+    else:
+        stored = [m.values for m in (graphs.adj, graphs.adj_t) if m.values is not None]
+        stored += [graphs.inverse_degree, graphs.squared_norm]
+    return all(
+        t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous()
+        for t in (*tensors, *stored)
+    )
+
+
+def _address(t: Tensor | None) -> int:
+    """The address of the first element, 0 for None."""
+    return 0 if t is None else t.data_ptr()
+
+
+def _describe(graphs: Graphs, csr: Csr | None = None) -> tuple[int, ...]:
+    """The structure Graphs of `layers.h`; `csr` replaces A."""
+    layout, dense = graphs.layout, isinstance(graphs, DenseGraphs)
+    sizes = (layout.total, len(layout), dense, layout.sizes.data_ptr(), layout.starts.data_ptr())
+    inverse = graphs.inverse_degree.data_ptr()
+    if isinstance(graphs, DenseGraphs):
+        return *sizes, 0, 0, 0, graphs.adj.data_ptr(), graphs.adj.stride(0), inverse
+    a = csr or graphs.adj
+    return *sizes, a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values), 0, 0, inverse
+
+
+# --- the layers of encoders ------------------------------------------------------------------------------------------
+
+
+def _accepts_encoder(
+    graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
+) -> bool:
+    models = graphs.layout.models
+    return (
+        suits(graphs, x)
+        and x.numel() > 0
+        and len(encoder.convs) <= MAX_LAYERS
+        and (clusters is None or clusters.largest > 0)
+        and all(
+            type(conv) is Sage
+            and steps.names in ORDERS
+            and conv.linear.models == models
+            and conv.linear.weight.dtype == torch.float32
+            for conv, steps in zip(encoder.convs, encoder.steps, strict=True)
+        )
+    )
+
+
+@kernel("nn.encoder.encode", "cpu", _accepts_encoder)
+def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
+    """All layers in one call."""
+    return _run(graphs, x, [_network(graphs, encoder, clusters)])[0]
+
+
+def _accepts_level(
+    graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module | None, clusters: Layout | None
+) -> bool:
+    return (
+        isinstance(encoder, Encoder)
+        and isinstance(gnn, Encoder)
+        and _accepts_encoder(graphs, x, encoder)
+        and _accepts_encoder(graphs, x, gnn, clusters)
+    )
+
+
+@kernel("nn.encoder.encode_level", "cpu", _accepts_level)
+def encode_level(
+    graphs: Graphs, x: Tensor, encoder: Encoder, gnn: Encoder, clusters: Layout | None
+) -> tuple[Tensor, Tensor]:
+    """Both networks in one call, at the same time."""
+    z, scores = _run(graphs, x, [_network(graphs, encoder, None), _network(graphs, gnn, clusters)])
+    return z, scores
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """What the kernel is told about an encoder besides the tensors that have gradients."""
+
+    encoder: Encoder
+    batches: list[BatchNorm]
+    flags: list[tuple[bool, bool]]  # l2 and ReLU of each layer
+    columns: Tensor | None  # [N]: of the last layer, for each row
+    widths: list[int]
+    final: int  # outputs of the linear layer at the end, 0 if there is none
+    parameters: list[Tensor]
+
+    @property
+    def width(self) -> int:
+        return sum(self.widths) if self.encoder.concat else self.widths[-1]
+
+    def work(self, inputs: int) -> int:
+        """Multiplications for each row."""
+        total, before = self.width * self.final, inputs
+        for width in self.widths:
+            total, before = total + 2 * before * width, width
+        return total
+
+    def describe(
+        self,
+        graphs: Graphs,
+        x: Tensor,
+        kept: Tensor,
+        out: Tensor,
+        final: Tensor | None,
+        parameters: Sequence[Tensor],
+        csr: Csr | None = None,
+    ) -> list[Any]:
+        """A network as `take_network` of `kernels.c` reads it, and its parameters."""
+        layout = graphs.layout
+        words: list[Any] = [
+            layout.models,
+            layout.total // layout.models,
+            layout.used.ctypes.data,
+            *_describe(graphs, csr),
+            x.data_ptr(),
+            x.shape[1],
+            _address(self.columns),
+            self.encoder.concat,
+            kept.data_ptr(),
+            out.data_ptr(),
+            _address(final),
+        ]
+        words += [0, 0, 0] if final is None else [*parameters[-2].shape[1:], self.final]
+        words.append(len(self.widths))
+        for i, (batch, width) in enumerate(zip(self.batches, self.widths, strict=True)):
+            words += [batch.training, batch.momentum, batch.eps, *self.flags[i]]
+            words += [parameters[4 * i].shape[2], width]
+        for i, batch in enumerate(self.batches):
+            for t in (*parameters[4 * i : 4 * i + 4], batch.running_mean, batch.running_var):
+                words += [t.data_ptr(), t.stride(0)]
+        if final is not None:
+            for t in parameters[-2:]:
+                words += [t.data_ptr(), t.stride(0)]
+        return words
+
+
+def _network(graphs: Graphs, encoder: Encoder, clusters: Layout | None) -> _Network:
+    batches: list[Any] = [steps.steps[-1] for steps in encoder.steps]  # type: ignore[union-attr]
+    widths: list[Any] = [conv.linear.num_outputs for conv in encoder.convs]  # type: ignore[union-attr]
+    if clusters is not None:
+        widths[-1] = clusters.largest
+    parameters: list[Any] = []
+    for conv, batch in zip(encoder.convs, batches, strict=True):
+        linear: Any = conv.linear
+        parameters += [linear.weight, linear.bias, batch.weight, batch.bias]
+    final = 0
+    if encoder.linear is not None:
+        parameters += [encoder.linear.weight, encoder.linear.bias]
+        final = encoder.linear.num_outputs if clusters is None else clusters.largest
+    return _Network(
+        encoder=encoder,
+        batches=batches,
+        flags=[("l2" in steps.names, "relu" in steps.names) for steps in encoder.steps],  # type: ignore[operator]
+        columns=None if clusters is None else column_counts(graphs.layout, clusters),
+        widths=widths,
+        final=final,
+        parameters=parameters,
+    )
+
+
+def _run(graphs: Graphs, x: Tensor, networks: list[_Network]) -> tuple[Tensor, ...]:
+    """The outputs of networks that read the same input."""
+    adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
+    parameters = [p for network in networks for p in network.parameters]
+    return _Encoders.apply(x, adj, graphs.inverse_degree, graphs, networks, *parameters)
+
+
+class _Encoders(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        adj: Tensor | None,
+        inverse_degree: Tensor,
+        graphs: Graphs,
+        networks: list[_Network],
+        *parameters: Tensor,
+    ) -> tuple[Tensor, ...]:
+        (n, d), models = x.shape, graphs.layout.models
+        work = n * sum(network.work(d) for network in networks)
+        ctx.call = (num_threads() if work > ALONE else 1, models == 1 and work > CHUNKED)
+        words: list[Any] = [*ctx.call, len(networks)]
+        saved: list[Tensor | None] = []
+        ctx.sizes, start = [], 0
+        for network in networks:
+            own = parameters[start : start + len(network.parameters)]
+            start += len(own)
+            kept, scratch = _kernels.layers_buffers(
+                n, models, d, network.encoder.concat, *network.widths
+            )
+            out = x.new_empty(n, network.width)
+            final = x.new_empty(n, network.final) if network.final else None
+            buffers = (x.new_empty(kept), out, final)
+            words += network.describe(graphs, x, *buffers, own)
+            saved += buffers
+            ctx.sizes.append(scratch)
+        _kernels.layers_forward(*words)
+        ctx.graphs, ctx.networks = graphs, networks
+        ctx.save_for_backward(x, *saved, *parameters)
+        outs = zip(saved[1::3], saved[2::3], strict=True)
+        return tuple(out if final is None else final for out, final in outs)  # type: ignore[misc]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        graphs, networks = ctx.graphs, ctx.networks
+        x, *saved = ctx.saved_tensors
+        parameters = saved[3 * len(networks) :]
+        transposed = graphs.adj_t if isinstance(graphs, SparseGraphs) else None
+        needs_x, needs_adj = ctx.needs_input_grad[:2]
+        words: list[Any] = [*ctx.call, len(networks)]
+        of_inputs, of_parameters, alive, start = [], [], [], 0
+        for number, network in enumerate(networks):
+            own = parameters[start : start + len(network.parameters)]
+            start += len(own)
+            grad = grads[number].contiguous()
+            of_x = torch.empty_like(x) if needs_x or needs_adj else None
+            of_adj = torch.zeros_like(graphs.adj) if needs_adj else None
+            of_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
+            scratch = x.new_empty(ctx.sizes[number])
+            words += network.describe(
+                graphs, x, *saved[3 * number : 3 * number + 3], own, transposed
+            )
+            words += [_address(t) for t in (grad, of_x, of_adj, of_inverse, scratch)]
+            found = [torch.empty(p.shape, dtype=p.dtype) for p in own]
+            for g in found:
+                words += [g.data_ptr(), g.stride(0)]
+            of_inputs.append((of_x, of_adj, of_inverse))
+            of_parameters += found
+            alive += [grad, scratch]
+        _kernels.layers_backward(*words)
+        first = of_inputs[0]
+        for other in of_inputs[1:]:
+            for total, more in zip(first, other, strict=True):
+                if total is not None:
+                    total += more
+        return *first, None, None, *of_parameters
+
+
+# --- the pooling of a level ------------------------------------------------------------------------------------------
+
+
+def _accepts_pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:
+    n, k = graphs.layout.largest, clusters.largest
+    small = n * k * (z.shape[1] + 4 * k) <= LARGE_GRAPH
+    return small and min(logits.numel(), z.numel()) > 0 and suits(graphs, logits, z)
+
+
+@kernel("equations.pool", "cpu", _accepts_pool)
+def pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
+    """Equations 3, 4 and 6 and both losses in one call."""
+    adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
+    s, x, pooled, degree, inverse, link, entropy = _Pool.apply(logits, z, adj, graphs, clusters)
+    channels = pooled_channels(graphs, s, clusters)
+    coarse = DenseGraphs(clusters, pooled, degree, inverse, channels)
+    return PoolingStep(s, x, coarse, link, entropy)
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        z: Tensor,
+        adj: Tensor | None,
+        graphs: Graphs,
+        clusters: Layout,
+    ) -> tuple[Tensor, ...]:
+        (n, width), k, b = logits.shape, clusters.total, len(graphs)
+        complete = graphs.layout.complete and clusters.complete
+        make = logits.new_empty if complete else logits.new_zeros  # rows of no graph are zero
+        s, propagated = make((2, n, width)).unbind()
+        pooled, gram = make((2, k, width)).unbind()
+        x, log_sum = make((k, z.shape[1])), logits.new_empty(n)
+        degree, inverse = make((2, k)).unbind()
+        link, entropy = logits.new_empty(2, b).unbind()
+        made = (s, x, pooled, degree, inverse, link, entropy, propagated, gram, log_sum)
+        work = n * width * (z.shape[1] + 2 * width)
+        ctx.threads = num_threads() if work > ALONE else 1
+        words = _Pool.describe(graphs, clusters, logits, z, made)
+        _kernels.pool_forward(ctx.threads, *words)
+        ctx.graphs, ctx.clusters = graphs, clusters
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, z, *made)
+        return made[:7]
+
+    @staticmethod
+    def describe(
+        graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, made: Sequence[Tensor]
+    ) -> tuple[int, ...]:
+        """The structure Pooling of `pooling.h`."""
+        norm = graphs.squared_norm.data_ptr() if isinstance(graphs, SparseGraphs) else 0
+        return (
+            *_describe(graphs),
+            clusters.sizes.data_ptr(),
+            clusters.starts.data_ptr(),
+            logits.shape[1],
+            z.shape[1],
+            logits.data_ptr(),
+            z.data_ptr(),
+            norm,
+            *(t.data_ptr() for t in made),
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        graphs, clusters = ctx.graphs, ctx.clusters
+        logits, z, *made = ctx.saved_tensors
+        given = [None if g is None else g.contiguous() for g in grads]
+        make = torch.empty_like if graphs.layout.complete else torch.zeros_like
+        grad_logits, grad_z = make(logits), make(z)
+        grad_adj = make(graphs.adj) if ctx.needs_input_grad[2] else None
+        transposed = (0, 0, 0)
+        if isinstance(graphs, SparseGraphs):
+            a = graphs.adj_t
+            transposed = (a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values))
+        _kernels.pool_backward(
+            ctx.threads,
+            *_Pool.describe(graphs, clusters, logits, z, made),
+            *transposed,
+            *(_address(g) for g in given),
+            grad_logits.data_ptr(),
+            grad_z.data_ptr(),
+            _address(grad_adj),
+        )
+        return grad_logits, grad_z, grad_adj, None, None

@@ -1,0 +1,288 @@
+"""Batches drawn on the device from the indices of their graphs, for captured steps.
+
+The sizes of the graphs are known to the device only, the edges stay where the data set has them, and rows and columns
+have a fixed capacity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.backends import accelerated
+from diffpool.backends.capture import Batches, Capacity
+from diffpool.backends.triton.gather import gather
+from diffpool.backends.triton.spmm import ANY, LONG, SHORT, spmm
+from diffpool.backends.triton.tiles import Tiles, aligned, attach, tile_rows
+from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
+from diffpool.nn.classifier import Clusters
+from diffpool.segment import Csr
+
+RARE = 0.02  # the share of rows that may be long where the others are short
+
+
+# --- layouts ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DeviceLayout(Layout):
+    """A layout whose sizes only the device knows: `sizes` and `starts` have shapes but no values on the host."""
+
+    first_rows: Tensor | None = None  # [B] int64, on the device
+
+    @property
+    def uniform(self) -> bool:
+        return False
+
+    @property
+    def device_starts(self) -> Tensor:
+        assert self.first_rows is not None
+        return self.first_rows
+
+
+def device_layout(sizes: Tensor, rows: int, columns: int) -> DeviceLayout:
+    """The layout of graphs with these sizes [M, B], on their device, with space for `rows` rows per model."""
+    models, graphs = sizes.shape
+    tile = tile_rows(models * rows, models * graphs)
+    sizes = sizes.contiguous()
+    starts, graph_of_row, index_in_graph, real, table, tile_starts = layout_tables(
+        sizes, rows, tile
+    )
+    unknown = torch.empty(models * graphs, dtype=torch.int64, device="meta")
+    layout = DeviceLayout(
+        sizes=unknown,
+        starts=unknown,
+        total=models * rows,
+        largest=columns,
+        graph_of_row=graph_of_row,
+        index_in_graph=index_in_graph,
+        slot_of_row=index_in_graph,
+        device_sizes=sizes.view(-1),
+        complete=False,
+        real=real,
+        models=models,
+        first_rows=starts,
+    )
+    attach(layout, Tiles(tile, table, tile_starts, clean=False))
+    return layout
+
+
+@accelerated
+def layout_tables(sizes: Tensor, rows: int, tile: int) -> tuple[Tensor, ...]:
+    """Starts, graph and index of each row, which rows belong to graphs, tiles, and the first tile of each model.
+
+    `sizes` [M, B] int64; space for `rows` rows per model.
+    """
+    models, graphs = sizes.shape
+    device = sizes.device
+    ends = sizes.cumsum(1)
+    begins = ends - sizes  # [M, B], within the model
+    local = torch.arange(rows, device=device).expand(models, rows).contiguous()
+    graph = torch.searchsorted(ends, local, right=True)  # B for a row of no graph
+    owned = graph < graphs
+    number = torch.arange(models, device=device)[:, None]
+    index = torch.where(owned, local - begins.gather(1, graph.clamp(max=graphs - 1)), 0).view(-1)
+    of_row = torch.where(owned, graph + number * graphs, models * graphs).view(-1)
+    starts = (begins + number * rows).view(-1)
+    # As many tiles as there could be; unneeded ones start after all rows.
+    count = (sizes.view(-1) + tile - 1) // tile
+    last = count.cumsum(0)
+    numbers = torch.arange(models * (rows // tile + graphs), device=device)
+    of_tile = torch.searchsorted(last, numbers, right=True)
+    needed = of_tile < len(count)
+    of_tile = of_tile.clamp(max=len(count) - 1)
+    first = starts[of_tile] + tile * (numbers - (last - count)[of_tile])
+    first = torch.where(needed, first, 1 << 30)
+    of_models = last.view(models, graphs)[:, -1]
+    tile_starts = torch.cat([of_models.new_zeros(1), of_models])
+    return starts, of_row, index, owned.view(-1), torch.stack([of_tile, first], 1), tile_starts
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------------
+
+
+class Lengths(NamedTuple):
+    """The number of edges of the rows of A: up to `limit`, except for a few rows (see `spmm`)."""
+
+    limit: int = ANY
+    longer: Tensor | None = None  # those few rows, padded with −1; None if there are none
+
+    def drawn(self, indices: Tensor, layout: Layout) -> Lengths:
+        """The lengths of a batch of the graphs with these indices [M, B], from those of the data set."""
+        if self.longer is None:
+            return self
+        index = self.longer[indices.view(-1)]
+        rows = torch.where(index >= 0, index + layout.device_starts[:, None], -1)
+        return Lengths(self.limit, rows.view(-1))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DrawnGraphs(SparseGraphs):
+    """Graphs of a data set as a batch, their edges left in place: `adj` and `adj_t` are the data set's."""
+
+    nodes: Tensor | None = None  # [N]: the node of the data set
+    shift: Tensor | None = None  # [N]: index in the data set − index in the batch
+    means: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # features and their means
+    lengths: Lengths = field(default_factory=Lengths)  # of the rows of A
+    lengths_t: Lengths = field(default_factory=Lengths)  # and of Aᵀ
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """A H: [N, D] → [N, D]."""
+        return _DrawnSpmm.apply(h, self, None)
+
+    def propagate_mean(self, h: Tensor) -> Tensor:
+        """D⁻¹A H; that of the input features, which both networks of a level need, is computed once."""
+        if h.requires_grad:
+            return _DrawnSpmm.apply(h, self, self.inverse_degree)
+        for known, mean in self.means:
+            if known is h:
+                return mean
+        self.means.append((h, self.product(self.adj, h, scale=self.inverse_degree)))
+        return self.means[-1][1]
+
+    def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """H, D⁻¹A H, and H again: one pass over memory adds their gradients."""
+        return _WithMean.apply(h, self)
+
+    def product(self, matrix: Csr, h: Tensor, **options: Any) -> Tensor:
+        """The kernel of `spmm` on A or Aᵀ."""
+        assert self.nodes is not None
+        assert self.shift is not None
+        structure = (self.nodes, self.shift, matrix.indptr, matrix.indices, matrix.values)
+        lengths = self.lengths if matrix is self.adj else self.lengths_t
+        return spmm(h, *structure, **options, most=lengths.limit, long_rows=lengths.longer)
+
+
+class _DrawnSpmm(torch.autograd.Function):
+    """A H, or its rows multiplied by `scale` [N]."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs, scale: Tensor | None) -> Tensor:
+        ctx.graphs, ctx.scale = graphs, scale
+        return graphs.product(graphs.adj, h, scale=scale)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        graphs = ctx.graphs
+        return graphs.product(graphs.adj_t, grad, scale=ctx.scale, back=True), None, None
+
+
+class _WithMean(torch.autograd.Function):
+    """H, D⁻¹A H and H again: their gradients are added in one pass over memory, into the first one."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.graphs = graphs
+        ctx.set_materialize_grads(False)
+        mean = graphs.product(graphs.adj, h, scale=graphs.inverse_degree)
+        return h.view_as(h), mean, h.view_as(h)
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad: Tensor, of_mean: Tensor, of_others: Tensor | None
+    ) -> tuple[Tensor, None]:
+        graphs = ctx.graphs
+        options = {"scale": graphs.inverse_degree, "back": True, "more": of_others}
+        return graphs.product(graphs.adj_t, of_mean, out=grad, **options), None
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+_features: WeakKeyDictionary[Any, Tensor] = WeakKeyDictionary()
+
+
+def _aligned_features(batches: Batches) -> Tensor:
+    """The features of a data set with aligned rows: A X is ten times slower without."""
+    known = _features.get(batches)
+    if known is None:
+        x = batches.x
+        known = _features[batches] = F.pad(x, (0, aligned(x.shape[1]) - x.shape[1]))
+    return known
+
+
+class Drawing:
+    """Batches made on the device from the indices of their graphs."""
+
+    def __init__(self, batches: Batches):
+        self.batches = batches
+        self.features = _aligned_features(batches)
+        device = batches.x.device
+        graphs = batches.graphs
+        sizes = graphs.layout.device_sizes.clone()
+        sizes[-1] = 0  # the index of no graph
+        self.sizes = sizes
+        self.starts = graphs.layout.starts.to(device)
+        self.lengths = self.lengths_t = _lengths(graphs.adj, graphs.layout)
+        if graphs.adj_t is not graphs.adj:
+            self.lengths_t = _lengths(graphs.adj_t, graphs.layout)
+
+    def draw(
+        self, indices: Tensor, capacity: Capacity
+    ) -> tuple[DrawnGraphs, tuple[DeviceLayout, ...], Tensor, Tensor, Tensor]:
+        """The parts of a batch for graphs [M, B] by index, on the device; one past the last index is no graph."""
+        graphs = self.batches.graphs
+        real = indices < len(self.sizes) - 1
+        sizes = self.sizes[indices]
+        layouts = [device_layout(sizes, capacity.rows[0], capacity.columns[0])]
+        for level, clusters in enumerate(self.batches.clusters, start=1):
+            sizes = torch.where(real, _counts(clusters, sizes), 0)
+            layouts.append(device_layout(sizes, capacity.rows[level], capacity.columns[level]))
+        layout = layouts[0]
+        shift = self.starts[indices.view(-1)] - layout.device_starts
+        shift = torch.cat([shift, shift.new_zeros(1)])[layout.graph_of_row]
+        nodes = torch.arange(layout.total, device=shift.device) + shift
+        nodes = torch.where(layout.real, nodes, graphs.num_nodes - 1)  # type: ignore[arg-type]
+        lengths = self.lengths.drawn(indices, layout)
+        symmetric = graphs.adj_t is graphs.adj
+        drawn = DrawnGraphs(
+            layout=layout,
+            adj=graphs.adj,
+            adj_t=graphs.adj_t,
+            degree=graphs.degree[nodes],
+            inverse_degree=graphs.inverse_degree[nodes],
+            squared_norm=graphs.squared_norm[indices.view(-1)],
+            nodes=nodes,
+            shift=shift,
+            lengths=lengths,
+            lengths_t=lengths if symmetric else self.lengths_t.drawn(indices, layout),
+            prepared=graphs.prepared.select(indices.view(-1), nodes),
+        )
+        return (
+            drawn,
+            tuple(layouts[1:]),
+            gather(self.features, nodes)[:, : self.batches.x.shape[1]],
+            self.batches.y[indices.view(-1)],
+            real,
+        )
+
+
+def _lengths(matrix: Csr, layout: Layout) -> Lengths:
+    """The lengths of a data set: `longer` has the indices within each graph, [B, the largest number of a graph]."""
+    device = matrix.indptr.device
+    edges = matrix.indptr.diff().cpu()
+    limit = SHORT if (edges > SHORT).double().mean() <= RARE else LONG
+    rows = torch.nonzero(edges > limit).view(-1)  # ascending
+    if len(rows) == 0:
+        return Lengths(limit)
+    graph = layout.graph_of_row.cpu()[rows]
+    count = torch.bincount(graph, minlength=len(layout))
+    number = torch.arange(len(rows)) - (count.cumsum(0) - count)[graph]  # within the graph
+    indices = torch.full((len(layout), int(count.max())), -1)
+    indices[graph, number] = layout.index_in_graph.cpu()[rows]
+    return Lengths(limit, indices.to(device))
+
+
+def _counts(clusters: Clusters, sizes: Tensor) -> Tensor:
+    """`Clusters.counts` on the device."""
+    if clusters.ratio is None:
+        return torch.full_like(sizes, clusters.max_count)
+    shares = (sizes.double() * clusters.ratio).round(decimals=9).ceil()
+    return shares.to(torch.int64).clamp(max=clusters.max_count)

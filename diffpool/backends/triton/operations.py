@@ -1,0 +1,257 @@
+"""Which operations the Triton kernels serve, and for which arguments.
+
+They compute the rows and columns that each graph has and nothing else: no rows of no graph, no columns of clusters that
+a graph does not have. What they leave unwritten, they do not read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+from diffpool import segment
+from diffpool.backends import kernel
+from diffpool.backends.triton import INTERPRETED, blocks, streams
+from diffpool.backends.triton.adam import adam
+from diffpool.backends.triton.drawn import DrawnGraphs
+from diffpool.backends.triton.layout import layout_tables
+from diffpool.backends.triton.linear import LocalLinear
+from diffpool.backends.triton.mean import DenseMean, known_mean, shared_adj
+from diffpool.backends.triton.norm import NormSteps, standardize
+from diffpool.backends.triton.pool import Pool
+from diffpool.backends.triton.sum import SumRows
+from diffpool.equations import PoolingStep
+from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.layout import Layout
+from diffpool.nn.convolutions import Sage
+from diffpool.nn.encoder import Encoder
+from diffpool.nn.norm import BatchNorm, Steps
+
+# Steps that `NormSteps` computes.
+ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+
+# Matrices with local columns that were written only where a graph has the column; so may their gradients be.
+_local: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def suits(*tensors: Tensor) -> bool:
+    """Whether the kernels can work on these tensors: float32 on a GPU (anywhere in the interpreter), not empty."""
+    return all(
+        t.dtype == torch.float32 and (t.is_cuda or INTERPRETED) and t.numel() > 0 for t in tensors
+    )
+
+
+# --- Adam ------------------------------------------------------------------------------------------------------------
+
+
+def _accepts_adam(parameters: Tensor, *rest: Any) -> bool:
+    return suits(parameters)
+
+
+kernel("training.optimizer.adam_update", "triton", _accepts_adam)(adam)
+
+
+# --- layouts ---------------------------------------------------------------------------------------------------------
+
+MAX_GRAPHS = 2**13  # of all models: what one program of the layout kernel can hold
+
+
+def _accepts_layout(sizes: Tensor, rows: int, tile: int) -> bool:
+    return (sizes.is_cuda or INTERPRETED) and 0 < sizes.numel() <= MAX_GRAPHS
+
+
+kernel("backends.triton.drawn.layout_tables", "triton", _accepts_layout)(layout_tables)
+
+
+# --- products and sums -----------------------------------------------------------------------------------------------
+
+
+def _accepts_product(
+    form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
+) -> bool:
+    return suits(a, b) and not (rows.uniform and columns.uniform)
+
+
+@kernel("segment.block_product", "triton", _accepts_product)
+def block_product(
+    form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
+) -> Tensor:
+    return _BlockProduct.apply(form, a, b, rows, columns, square)
+
+
+class _BlockProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, form: str, a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool
+    ) -> Tensor:
+        ctx.form, ctx.blocks = form, (rows, columns, square)
+        ctx.save_for_backward(a, b)
+        shape = segment.product_shape(form, b, rows.total, columns.total, columns.largest)
+        return blocks.product(form, a, b, shape, rows, columns, columns if square else None)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, b = ctx.saved_tensors
+        of_a, of_b = segment.GRADIENTS[ctx.form](a, b, grad)
+        grad_a = _BlockProduct.apply(*of_a, *ctx.blocks) if ctx.needs_input_grad[1] else None
+        grad_b = _BlockProduct.apply(*of_b, *ctx.blocks) if ctx.needs_input_grad[2] else None
+        return None, grad_a, grad_b, None, None, None
+
+
+def _accepts_sum(h: Tensor, layout: Layout) -> bool:
+    return suits(h) and not (layout.uniform and layout.total > 0)
+
+
+@kernel("segment.sum_rows", "triton", _accepts_sum)
+def sum_rows(h: Tensor, layout: Layout) -> Tensor:
+    flat = h.flatten(1) if h.dim() > 1 else h[:, None]
+    return SumRows.apply(flat, layout).view(len(layout), *h.shape[1:])
+
+
+def _accepts_mean(batch: Graphs, h: Tensor) -> bool:
+    return isinstance(batch, DenseGraphs) and suits(h, batch.adj)
+
+
+@kernel("graphs.propagate_mean", "triton", _accepts_mean)
+def propagate_mean(batch: DenseGraphs, h: Tensor) -> Tensor:
+    return known_mean(batch, h, _dense_mean)
+
+
+def _dense_mean(batch: DenseGraphs, h: Tensor) -> Tensor:
+    adj, sums = shared_adj(batch)
+    return DenseMean.apply(adj, h, batch.inverse_degree, batch.layout, sums)
+
+
+# --- normalization ---------------------------------------------------------------------------------------------------
+
+
+def _accepts_standardize(x: Tensor, mean: Tensor, inverse_sd: Tensor) -> bool:
+    return suits(x, mean, inverse_sd) and not x.requires_grad
+
+
+kernel("nn.norm.standardize", "triton", _accepts_standardize)(standardize)
+
+
+def _accepts_steps(batch: Graphs, x: Tensor, steps: Steps, clusters: Layout | None) -> bool:
+    if steps.names not in ORDERS or not suits(x):
+        return False
+    last = steps.steps[-1]
+    return isinstance(last, BatchNorm) and last.models == batch.layout.models
+
+
+@kernel("nn.norm.apply_steps", "triton", _accepts_steps)
+def apply_steps(
+    batch: Graphs, x: Tensor, steps: Steps, clusters: Layout | None, clean: bool = True
+) -> Tensor:
+    """Without `clean`, columns that a row does not have are not written."""
+    last = steps.steps[-1]
+    assert isinstance(last, BatchNorm)
+    return NormSteps.apply(
+        x,
+        last.weight,
+        last.bias,
+        last.running_mean,
+        last.running_var,
+        batch.layout,
+        clusters,
+        last.momentum,
+        last.eps,
+        "l2" in steps.names,
+        "relu" in steps.names,
+        last.training,
+        clean,
+    )
+
+
+# --- the layers of an encoder ----------------------------------------------------------------------------------------
+
+
+def _accepts_encoder(
+    batch: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
+) -> bool:
+    layers = zip(encoder.convs, encoder.steps, strict=True)
+    return suits(x) and all(
+        type(conv) is Sage and _accepts_steps(batch, x, steps, None)  # type: ignore[arg-type]
+        for conv, steps in layers
+    )
+
+
+@kernel("nn.encoder.encode", "triton", _accepts_encoder)
+def encode(batch: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
+    """With `clusters`, columns that a node does not have are not written."""
+    rows, outputs, concat = batch.layout, [], encoder.concat
+    layers: Any = list(zip(encoder.convs, encoder.steps, strict=True))
+    for i, (conv, steps) in enumerate(layers):
+        local = clusters if i == len(layers) - 1 else None
+        own, mean, x = _with_mean(batch, x)
+        if i > 0:
+            outputs.append(x)
+        weight, bias = conv.linear.weight, conv.linear.bias
+        x = LocalLinear.apply(own, mean, weight, bias, rows, local, False, i == 0)
+        x = apply_steps(batch, x, steps, local, clean=local is None)
+    outputs.append(x)
+    linear = encoder.linear
+    if clusters is not None and linear is not None:
+        before = torch.cat(outputs[:-1], -1) if concat and len(outputs) > 1 else x[:, :0]
+        x = LocalLinear.apply(before, x, linear.weight, linear.bias, rows, clusters, True, False)
+    else:
+        if concat and len(outputs) > 1:
+            x = torch.cat(outputs, -1)
+        if linear is not None:
+            x = LocalLinear.apply(x, None, linear.weight, linear.bias, rows, None, False, True)
+    if clusters is not None and (linear is not None or not concat):
+        x = x if x.shape[1] == clusters.largest else x[:, : clusters.largest]
+        _local[x] = True
+    return x
+
+
+def _with_mean(batch: Graphs, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """H and D⁻¹A H for a layer that reads both and may write to the gradient of this H, and H for everybody else."""
+    if isinstance(batch, DrawnGraphs) and h.requires_grad:
+        return batch.with_mean(h)
+    return h, batch.propagate_mean(h), h
+
+
+def _accepts_level(
+    batch: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module | None, clusters: Layout | None
+) -> bool:
+    capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+    return capturing and all(
+        isinstance(network, Encoder) and _accepts_encoder(batch, x, network)
+        for network in (encoder, gnn)
+    )
+
+
+@kernel("nn.encoder.encode_level", "triton", _accepts_level)
+def encode_level(
+    batch: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module, clusters: Layout | None
+) -> tuple[Tensor, Tensor]:
+    """In a captured step each network has its own stream: neither fills the GPU all the time."""
+    if isinstance(batch, DenseGraphs) or not x.requires_grad:
+        batch.propagate_mean(x)  # computed once for both networks
+    with streams.side_stream(x) as side:
+        z = encoder(batch, x)
+    scores = gnn(batch, x, clusters)
+    streams.join(side, z)
+    return z, scores
+
+
+# --- the pooling of a level ------------------------------------------------------------------------------------------
+
+
+def _accepts_pool(batch: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:
+    return not batch.channels and suits(logits, z)
+
+
+@kernel("equations.pool", "triton", _accepts_pool)
+def pool(batch: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
+    adj, sums = shared_adj(batch) if isinstance(batch, DenseGraphs) else (None, {})
+    symmetric = isinstance(batch, SparseGraphs) and batch.adj is batch.adj_t
+    clean = logits not in _local
+    s, x, pooled, degree, inverse, link, entropy = Pool.apply(
+        logits, z, adj, batch, clusters, symmetric, sums, clean
+    )
+    return PoolingStep(s, x, DenseGraphs(clusters, pooled, degree, inverse), link, entropy)

@@ -1,0 +1,100 @@
+"""Random numbers in training for M models side by side, each a function of where it is used.
+
+A number depends on the seed of its model, the number of steps that the model has taken, the layer, and the row and
+column within the model's own batch; on no other model, on no device, and on nothing drawn before. So a model draws the
+same numbers in a cohort as it does alone, and a step that is replayed draws new ones each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# SplitMix64 (Steele, Lea and Flood, 2014), its constants as signed numbers: products of int64 wrap around.
+GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+FIRST = 0xBF58476D1CE4E5B9 - 2**64
+SECOND = 0x94D049BB133111EB - 2**64
+
+
+class Random:
+    """Dropout masks and uniform numbers of M models.
+
+    Args:
+        seeds: one for each model; integers of at least 0.
+        steps: the number of steps that each model has taken, [M, 1], on the device; read at every call, never written.
+        rates: the dropout rate p of each model, from 0 to below 1; None: no dropout.
+    """
+
+    def __init__(self, seeds: Sequence[int], steps: Tensor, rates: Sequence[float] | None = None):
+        device = steps.device
+        rates = [0.0] * len(seeds) if rates is None else rates
+        words = [np.random.SeedSequence(seed).generate_state(1, np.uint64) for seed in seeds]
+        self.keys = torch.from_numpy(np.concatenate(words).view(np.int64)).to(device)  # [M]
+        self.limits = torch.tensor([round(p * 2**32) for p in rates], device=device)  # [M]
+        scales = [1 / (1 - p) for p in rates]
+        self.scales = torch.tensor(scales, dtype=torch.float64, device=device)  # [M]
+        self.steps = steps
+        self.drops = any(rates)
+
+    def dropout(self, x: Tensor, layer: int) -> Tensor:
+        """Set each entry to zero with its model's rate p and divide the others by 1 − p.
+
+        [M · B, D] → [M · B, D], the rows of model 0 first; each `layer` has its own mask.
+        """
+        if not self.drops:
+            return x
+        models = len(self.scales)
+        x = x.view(models, len(x) // models, x.shape[1])
+        scales = self.scales.to(x.dtype)[:, None, None]
+        return torch.where(self.kept(layer, *x.shape[1:]), x * scales, 0).flatten(0, 1)
+
+    def kept(self, layer: int, rows: int, columns: int) -> Tensor:
+        """Which entries dropout keeps in this step: [M, rows, columns]."""
+        return self._bits(layer, rows, columns) >= self.limits[:, None, None]
+
+    def uniform(self, like: Tensor, layer: int) -> Tensor:
+        """Uniform numbers in [0, 1) in the shape [M · B, D] of `like`; each `layer` has its own, none is dropout's."""
+        models = len(self.scales)
+        bits = self._bits(~layer, len(like) // models, like.shape[1])
+        return (bits.to(like.dtype) / 2**32).flatten(0, 1)
+
+    def at(self, layer: int) -> LayerRandom:
+        """The uniform numbers of one layer."""
+        return LayerRandom(self, layer)
+
+    def _bits(self, layer: int, rows: int, columns: int) -> Tensor:
+        """Integers from 0 to below 2³²: [M, rows, columns]."""
+        device = self.keys.device
+        stream = splitmix64(splitmix64(self.keys + self.steps[:, 0].to(torch.int64)) + layer)  # [M]
+        row = torch.arange(rows, device=device)[:, None] << 32
+        index = row + torch.arange(columns, device=device)  # [rows, columns]
+        bits = splitmix64(stream[:, None, None] + GOLDEN * index)
+        return _shifted(bits, 32)
+
+
+@dataclass(frozen=True)
+class LayerRandom:
+    """Random numbers for one layer: what a pooler gets in training."""
+
+    source: Random
+    layer: int
+
+    def uniform(self, like: Tensor) -> Tensor:
+        """Uniform numbers in [0, 1) in the shape [N, D] of `like`; the same at every call within a step."""
+        return self.source.uniform(like, self.layer)
+
+
+def splitmix64(x: Tensor) -> Tensor:
+    """The finalizer of SplitMix64 on int64: every bit of the result depends on every bit of x."""
+    x = (x ^ _shifted(x, 30)) * FIRST
+    x = (x ^ _shifted(x, 27)) * SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """Shifted to the right as an unsigned number: `>>` alone keeps the sign."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)

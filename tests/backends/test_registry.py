@@ -1,0 +1,442 @@
+"""Every registered kernel against the reference of its operation, values and gradients, over one table of cases.
+
+The reference computes in double precision. A new kernel needs no test of its own: its operation has a row in CASES.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import pytest
+import torch
+from samples import KINDS, local, randn, sample
+from torch import Tensor, nn
+
+import diffpool.training  # noqa: F401  (its operations)
+from diffpool.backends import KERNELS, OPERATIONS, enabled_backends, use_backend
+from diffpool.errors import SettingError
+from diffpool.graphs import DenseGraphs, Graphs
+from diffpool.layout import Layout, column_mask
+from diffpool.nn import BatchNorm, Encoder, Sage
+from diffpool.nn.norm import Steps
+
+enabled_backends()  # loads the kernels
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # slow
+HUGE = (80 if INTERPRETED else 300, 1, 2, 0)  # one large graph among small ones
+SHAPES: dict[str, tuple[int, ...]] = {
+    "ragged": (5, 0, 1, 7, 4, 2, 0, 6),
+    "equal": (4, 4, 4),
+    "one node": (1,),
+    "empty graphs": (0, 3, 0),
+    "huge": HUGE,
+    "many rows": (70, 40) if INTERPRETED else (200, 150, 180, 90),  # more than one tile or chunk
+}
+ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+
+
+@dataclass
+class Call:
+    """The arguments of one call; `inputs` are those with gradients, `masks` say which entries of an output count."""
+
+    args: tuple[Any, ...]
+    inputs: list[Tensor]
+    masks: list[Tensor | None] | None = None
+    buffers: list[Tensor] | None = None  # changed in place
+    served: bool = True  # whether a kernel must accept it
+
+
+Case = Callable[[torch.dtype], Call]
+
+
+def place(t: Tensor, dtype: torch.dtype, gradient: bool = True) -> Tensor:
+    return t.to(DEVICE, dtype).requires_grad_(gradient)
+
+
+def clusters_of(sizes: tuple[int, ...]) -> Layout:
+    return Layout.from_sizes([-(-n // 3) for n in sizes], DEVICE)
+
+
+def batch(
+    sizes: tuple[int, ...], storage: str, dtype: torch.dtype, kind: str = "weighted"
+) -> tuple[Graphs, list[Tensor], Tensor]:
+    """Graphs, the tensors of theirs that have gradients, and features [N, 3]."""
+    drawn = sample(sizes, edgeless=(), density=0.4 if max(sizes) < 100 else 0.02, **KINDS[kind])
+    x = drawn.x
+    if storage == "sparse":
+        return drawn.sparse.to(DEVICE, dtype), [], x
+    adj = place(local(drawn.adjs, max(sizes)), dtype)
+    return DenseGraphs.from_adj(Layout.from_sizes(sizes, DEVICE), adj), [adj], x
+
+
+def two_models(dtype: torch.dtype) -> tuple[Graphs, Tensor, Layout]:
+    """Model 0 has graphs of 3 and 4 nodes, model 1 one of 5 and an empty one: two rows belong to no graph."""
+    drawn = sample((3, 4, 5, 1, 1), edgeless=(3, 4), density=0.6)
+    from dataclasses import replace
+
+    graphs = drawn.sparse
+    layout = Layout.from_sizes([3, 4, 5, 0], models=2)
+    graphs = replace(graphs, layout=layout, squared_norm=graphs.squared_norm[:4]).to(DEVICE, dtype)
+    x = drawn.x * layout.real[:, None]
+    return graphs, x, Layout.from_sizes([1, 2, 2, 0], DEVICE, models=2)
+
+
+def perturbed(module: nn.Module, dtype: torch.dtype) -> Any:
+    """The module with parameters and buffers that are not the initial ones."""
+    with torch.no_grad():
+        for number, value in enumerate(module.state_dict().values()):
+            value.add_(0.3 * randn(*value.shape, seed=number).abs())
+    return module.to(DEVICE, dtype).train()
+
+
+# --- cases: functions of the dtype, by operation ---------------------------------------------------------------------
+
+
+def pool_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+        for storage in ("sparse", "dense"):
+            for kind in KINDS if name == "ragged" else ("weighted",):
+
+                def case(dtype: torch.dtype, sizes=sizes, storage=storage, kind=kind) -> Call:
+                    graphs, more, _ = batch(sizes, storage, dtype, kind)
+                    clusters = clusters_of(sizes)
+                    logits = place(2 * randn(sum(sizes), clusters.largest, seed=7), dtype)
+                    z = place(randn(sum(sizes), 5, seed=8), dtype)
+                    return Call((graphs, logits, z, clusters), [logits, z, *more])
+
+                yield f"{name}, {storage}, {kind}", case
+
+    def models(dtype: torch.dtype) -> Call:
+        graphs, x, clusters = two_models(dtype)
+        logits = place(randn(len(x), clusters.largest, seed=7), dtype)
+        z = place(randn(len(x), 5, seed=8), dtype)
+        rows = graphs.layout.real[:, None]
+        return Call((graphs, logits, z, clusters), [logits, z], [rows, *[None] * 6])
+
+    yield "two models", models
+
+    def nothing(dtype: torch.dtype) -> Call:
+        graphs, _, _ = batch((0, 0), "sparse", dtype)
+        empty = torch.zeros(0, 0, device=DEVICE, dtype=dtype)
+        return Call((graphs, empty, empty, Layout.from_sizes([0, 0], DEVICE)), [], served=False)
+
+    yield "no rows", nothing
+
+
+def make_encoder(dtype: torch.dtype, models: int = 1, **options: Any) -> Encoder:
+    torch.manual_seed(0)
+    sizes = options.pop("sizes", [3, 6, 4, 5])
+    return perturbed(Encoder(Sage, sizes, models=models, **options), dtype)
+
+
+ENCODERS: dict[str, dict[str, Any]] = {
+    "one layer": {"sizes": [3, 5]},
+    "concatenated": {"concat": True},
+    "another last order": {"last_order": ("batch",)},
+    "linear": {"last_order": ("batch",), "concat": True, "outputs": 5},
+    **{"-".join(order): {"order": order} for order in ORDERS},
+}
+
+
+def encoder_case(sizes: tuple[int, ...], storage: str, options: dict, columns: str) -> Case:
+    def case(dtype: torch.dtype) -> Call:
+        graphs, more, features = batch(sizes, storage, dtype)
+        encoder = make_encoder(dtype, **options)
+        x = place(features, dtype)
+        clusters, masks = None, None
+        if columns == "local":
+            counts = [min(-(-n // 3), 5) for n in sizes]
+            clusters = Layout.from_sizes(counts, DEVICE)
+            masks = [column_mask(graphs.layout, clusters)]
+        inputs = [x, *more, *encoder.parameters()]
+        return Call((graphs, x, encoder, clusters), inputs, masks, list(encoder.buffers()))
+
+    return case
+
+
+def encode_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+        for storage in ("sparse", "dense"):
+            yield f"{name}, {storage}", encoder_case(sizes, storage, {"concat": True}, "all")
+    for name, options in ENCODERS.items():
+        for storage in ("sparse", "dense"):
+            for columns in ("all", "local"):
+                if columns == "local" and options.get("concat") and "outputs" not in options:
+                    continue  # local columns cannot be concatenated
+                case = encoder_case(SHAPES["ragged"], storage, options, columns)
+                yield f"{name}, {storage}, {columns} columns", case
+
+    def models(dtype: torch.dtype) -> Call:
+        graphs, features, _ = two_models(dtype)
+        encoder, x = make_encoder(dtype, models=2), place(features, dtype)
+        rows = graphs.layout.real[:, None]
+        inputs = [x, *encoder.parameters()]
+        return Call((graphs, x, encoder, None), inputs, [rows], list(encoder.buffers()))
+
+    yield "two models", models
+
+    def frozen(dtype: torch.dtype) -> Call:
+        call = encoder_case(SHAPES["ragged"], "sparse", {}, "all")(dtype)
+        for module in call.args[2].modules():
+            if isinstance(module, BatchNorm):
+                module.eval()
+        return call
+
+    yield "frozen normalization", frozen
+
+    def nothing(dtype: torch.dtype) -> Call:
+        graphs, _, x = batch((0, 0), "sparse", dtype)
+        encoder = make_encoder(dtype)
+        return Call((graphs, place(x, dtype, False), encoder, None), [], served=False)
+
+    yield "no rows", nothing
+
+
+def level_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+        for storage in ("sparse", "dense"):
+
+            def case(dtype: torch.dtype, sizes=sizes, storage=storage) -> Call:
+                graphs, more, features = batch(sizes, storage, dtype)
+                encoder = make_encoder(dtype, concat=True)
+                gnn = make_encoder(dtype, last_order=("batch",), concat=True, outputs=5)
+                clusters = Layout.from_sizes([min(-(-n // 3), 5) for n in sizes], DEVICE)
+                x = place(features, dtype)
+                masks = [None, column_mask(graphs.layout, clusters)]
+                inputs = [x, *more, *encoder.parameters(), *gnn.parameters()]
+                buffers = [*encoder.buffers(), *gnn.buffers()]
+                return Call((graphs, x, encoder, gnn, clusters), inputs, masks, buffers)
+
+            yield f"{name}, {storage}", case
+
+
+def steps_cases() -> Iterator[tuple[str, Case]]:
+    for order in ORDERS:
+        for name, sizes in SHAPES.items():
+
+            def case(dtype: torch.dtype, order=order, sizes=sizes) -> Call:
+                graphs, _, _ = batch(sizes, "sparse", dtype)
+                steps = perturbed(Steps(order, 6), dtype)
+                x = place(randn(sum(sizes), 6, seed=3), dtype)
+                inputs = [x, *steps.parameters()]
+                return Call((graphs, x, steps, None), inputs, None, list(steps.buffers()))
+
+            yield f"{'-'.join(order)}, {name}", case
+
+
+def standardize_cases() -> Iterator[tuple[str, Case]]:
+    for models in (1, 3):
+
+        def case(dtype: torch.dtype, models=models) -> Call:
+            x, mean, inverse = (
+                place(randn(rows, 5, seed=rows), dtype, False) for rows in (12, models, models)
+            )
+            return Call((x, mean, inverse), [])
+
+        yield f"{models} models", case
+
+
+def product_cases() -> Iterator[tuple[str, Case]]:
+    for form in ("nn", "tn", "nt"):
+        for name, sizes in SHAPES.items():
+            for square in (False, True):
+
+                def case(dtype: torch.dtype, form=form, sizes=sizes, square=square) -> Call:
+                    rows, columns = Layout.from_sizes(sizes, DEVICE), clusters_of(sizes)
+                    mask = column_mask(rows, columns)
+                    width = columns.largest
+                    a = randn(rows.total, width, seed=1).to(DEVICE)
+                    a = a if mask is None or form == "nt" else a * mask
+                    d = width if square else 5
+                    b = randn(rows.total if form == "tn" else columns.total, d, seed=2).to(DEVICE)
+                    if form == "nt":
+                        a = randn(rows.total, d, seed=1).to(DEVICE)
+                    if square:
+                        for t, layout in ((a, rows), (b, rows if form == "tn" else columns)):
+                            own = column_mask(layout, columns)
+                            t *= 1 if own is None else own[:, : t.shape[1]]
+                    a, b = place(a, dtype), place(b, dtype)
+                    uniform = rows.uniform and columns.uniform
+                    args = (form, a, b, rows, columns, square)
+                    masks = None
+                    if square or form == "nt":  # the columns of the result are local
+                        masks = [column_mask(columns if form == "tn" else rows, columns)]
+                    return Call(args, [a, b], masks, served=not uniform and sum(sizes) > 0)
+
+                yield f"{form}, {name}, {'square' if square else 'wide'}", case
+
+
+def sum_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+        for shape in ((), (5,), (3, 2)):
+
+            def case(dtype: torch.dtype, sizes=sizes, shape=shape) -> Call:
+                layout = Layout.from_sizes(sizes, DEVICE)
+                h = place(randn(sum(sizes), *shape, seed=1), dtype)
+                return Call((h, layout), [h], served=not layout.uniform)
+
+            yield f"{name}, {shape}", case
+
+
+def mean_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+
+        def case(dtype: torch.dtype, sizes=sizes) -> Call:
+            graphs, more, features = batch(sizes, "dense", dtype)
+            x = place(features, dtype)
+            return Call((graphs, x), [x, *more])
+
+        yield name, case
+
+
+def adam_cases() -> Iterator[tuple[str, Case]]:
+    for decay in (False, True):
+
+        def case(dtype: torch.dtype, decay=decay) -> Call:
+            def rows(width: int, seed: int) -> Tensor:
+                return place(randn(3, width, seed=seed), dtype, False)
+
+            parameters, gradient, mean, square = (rows(40, seed) for seed in range(4))
+            square = square.square()
+            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+            clip, rate = rows(1, 5).abs() + 1, rows(1, 6).abs() / 100
+            steps = torch.tensor([[1.0], [2.0], [30.0]], device=DEVICE)
+            present = torch.tensor([True, False, True], device=DEVICE)
+            args = (parameters, gradient, mean, square, rows(40, 7).abs() if decay else None)
+            args += (norm, clip, rate, steps, present, (0.9, 0.999), 1e-8)
+            return Call(args, [], None, [parameters, mean, square])
+
+        yield f"decay {decay}", case
+
+
+def layout_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in {"ragged": [[3, 0, 5], [1, 2, 70]], "one": [[1]], "none": [[0, 0]]}.items():
+
+        def case(dtype: torch.dtype, sizes=sizes) -> Call:
+            return Call((torch.tensor(sizes, device=DEVICE), 96, 32), [])
+
+        yield name, case
+
+
+CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
+    "equations.pool": pool_cases,
+    "nn.encoder.encode": encode_cases,
+    "nn.encoder.encode_level": level_cases,
+    "nn.norm.apply_steps": steps_cases,
+    "nn.norm.standardize": standardize_cases,
+    "segment.block_product": product_cases,
+    "segment.sum_rows": sum_cases,
+    "graphs.propagate_mean": mean_cases,
+    "training.optimizer.adam_update": adam_cases,
+    "backends.triton.drawn.layout_tables": layout_cases,
+}
+# Accepted inside a captured step only, which needs a GPU.
+CAPTURED = {("nn.encoder.encode_level", "triton")}
+
+TABLE = [
+    pytest.param(operation, backend, case, id=f"{operation}, {backend}: {name}")
+    for operation, backend in sorted(KERNELS)
+    if backend in enabled_backends()
+    for name, case in CASES[operation]()
+]
+
+
+# --- the tests -------------------------------------------------------------------------------------------------------
+
+
+def tensors(result: Any) -> list[Tensor]:
+    """The tensors of a result in order, whatever holds them."""
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, DenseGraphs):
+        return [result.adj, result.degree, result.inverse_degree]
+    if is_dataclass(result):
+        result = [getattr(result, f.name) for f in fields(result)]
+    return [] if result is None else [t for part in result for t in tensors(part)]
+
+
+def outcome(function: Callable[..., Any], call: Call) -> list[Tensor]:
+    """Values, gradients of a random combination of them, and what was changed in place."""
+    outs = tensors(function(*call.args))
+    masks = call.masks or [None] * len(outs)
+    loss: Any = 0.0
+    values = []
+    for number, (out, mask) in enumerate(zip(outs, masks, strict=True)):
+        if mask is not None:
+            out = torch.where(
+                mask[:, : out.shape[1]], out[:, : mask.shape[1]] if mask.shape[1] > 1 else out, 0
+            )
+        values.append(out.detach())
+        if out.requires_grad:
+            weights = randn(*out.shape, seed=number).to(out)
+            loss = loss + (out * weights).sum()
+    found: tuple[Any, ...] = ()
+    if call.inputs:
+        found = torch.autograd.grad(loss, call.inputs, allow_unused=True, materialize_grads=True)
+    return [*values, *found, *(call.buffers or [])]
+
+
+def close(a: Tensor, b: Tensor) -> None:
+    """Equal to single precision, measured by the largest entry."""
+    a, b = a.double(), b.double()
+    scale = max(1.0, float(b.abs().max())) if b.numel() else 1.0
+    torch.testing.assert_close(a, b, rtol=0, atol=2e-4 * scale)
+
+
+@pytest.mark.parametrize(("operation", "backend", "case"), TABLE)
+def test_a_kernel_computes_what_its_reference_computes(
+    operation: str, backend: str, case: Case
+) -> None:
+    kernel, call = KERNELS[operation, backend], case(torch.float32)
+    if (operation, backend) in CAPTURED:
+        if not torch.cuda.is_available():
+            pytest.skip("there is no CUDA device")
+    else:
+        assert kernel.accepts(*call.args) == call.served
+    if not call.served:
+        return
+    ours = outcome(kernel.run, call)
+    with use_backend("reference"):
+        theirs = outcome(OPERATIONS[operation].reference, case(torch.float64))
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        close(a, b)
+
+
+@pytest.mark.parametrize(("operation", "backend"), sorted(KERNELS))
+def test_a_kernel_leaves_double_precision_to_the_reference(operation: str, backend: str) -> None:
+    if operation == "backends.triton.drawn.layout_tables":
+        pytest.skip("it has no floating-point arguments")
+    for _, case in CASES[operation]():
+        assert not KERNELS[operation, backend].accepts(*case(torch.float64).args)
+
+
+def test_every_kernel_belongs_to_an_operation() -> None:
+    assert {operation for operation, _ in KERNELS} <= OPERATIONS.keys()
+    assert OPERATIONS.keys() - {"backends.triton.drawn.layout_tables"} <= CASES.keys()
+
+
+def test_the_switch_chooses_the_backend() -> None:
+    graphs, _, x = batch((4, 3), "sparse", torch.float32)
+    encoder, features = make_encoder(torch.float32), place(x, torch.float32, False)
+    choose = OPERATIONS["nn.encoder.encode"].choose
+    for choice in ("auto", "cpu", "triton", "reference"):
+        with use_backend(choice):
+            chosen = choose(graphs, features, encoder, None)
+        known = [KERNELS[key] for key in KERNELS if key[1] == choice]
+        assert chosen is None or choice == "auto" or chosen in known
+        if choice == "reference":
+            assert chosen is None
+    with use_backend("auto"):
+        assert (choose(graphs, features, encoder, None) is not None) == bool(enabled_backends())
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    with (
+        pytest.raises(SettingError, match="one of auto, triton, cpu, reference, got 'gpu'"),
+        use_backend("gpu"),
+    ):
+        pass
