@@ -12,7 +12,7 @@ import torch
 from diffpool.architecture import PAPER
 from diffpool.builder import build
 from diffpool.data import Categories, FeatureMap, GraphDataset, RawGraphs
-from diffpool.data.features import MOST_DEGREES, clustering_coefficients
+from diffpool.data.features import MAX_DEGREE, clustering_coefficients
 from diffpool.errors import DataError, SettingError
 from diffpool.training import fit_inputs
 
@@ -54,13 +54,13 @@ def test_every_part_gives_its_columns() -> None:
 
 
 def test_degrees_beyond_the_last_column_share_it() -> None:
-    leaves = MOST_DEGREES + 20
+    leaves = MAX_DEGREE + 20
     star = RawGraphs.from_edges(
         "star", [leaves + 1], np.zeros(leaves, int), np.arange(1, leaves + 1), one_way=True
     )
     chosen = FeatureMap.choose(star, "degree")
-    assert chosen.num_features == MOST_DEGREES + 1
-    assert chosen.apply(star).x[0].argmax() == MOST_DEGREES
+    assert chosen.num_features == MAX_DEGREE + 1
+    assert chosen.apply(star).x[0].argmax() == MAX_DEGREE
     small = FeatureMap.choose(raw_graphs(), "degree")  # one that knows degrees up to 2
     assert small.apply(star).x[0].tolist() == [0, 0, 1]
 
@@ -117,18 +117,18 @@ def test_graphs_without_edges_need_no_edge_features() -> None:
 
 
 def test_features_that_are_not_there_are_an_error() -> None:
-    with pytest.raises(SettingError, match="it has no node labels"):
+    with pytest.raises(SettingError, match=r"features .*: toy has no node labels"):
         FeatureMap.choose(raw_graphs(), "labels")
-    with pytest.raises(SettingError, match="it has no attributes"):
+    with pytest.raises(SettingError, match="toy has no attributes"):
         FeatureMap.choose(raw_graphs(), ["constant", "attributes"])
     with pytest.raises(SettingError, match="got 'color'"):
         FeatureMap.choose(raw_graphs(), "color")
-    with pytest.raises(SettingError, match="expected edge labels or attributes in toy"):
+    with pytest.raises(SettingError, match="toy has neither edge labels nor edge attributes"):
         FeatureMap.choose(raw_graphs(), edges=True)
     chosen = FeatureMap.choose(raw_graphs(node_attributes=ATTRIBUTES))
-    with pytest.raises(DataError, match="expected 2 columns of node attributes in toy, got 1"):
+    with pytest.raises(DataError, match="toy: expected 2 columns of node attributes, got 1"):
         chosen.apply(raw_graphs(node_attributes=ATTRIBUTES[:, :1]))
-    with pytest.raises(DataError, match=r"expected node attributes \(2 columns\) in toy, got none"):
+    with pytest.raises(DataError, match="toy: expected 2 columns of node attributes, got none"):
         chosen.apply(raw_graphs())
 
 
@@ -186,7 +186,7 @@ def test_a_constant_attribute_is_shifted_and_not_divided() -> None:
 
 
 def test_graphs_without_classes_and_targets_cannot_be_trained_on() -> None:
-    with pytest.raises(DataError, match="expected a class or a target for every graph of toy"):
+    with pytest.raises(DataError, match="toy: the graphs have neither classes nor targets"):
         GraphDataset.from_raw(raw_graphs())
 
 

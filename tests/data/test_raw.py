@@ -170,7 +170,7 @@ def test_tables_that_do_not_fit_are_an_error() -> None:
         RawGraphs.from_edges("p", [2], np.array([0]), np.array([2]))
     with pytest.raises(DataError, match="in every graph or in none"):
         concatenate([make(), make(node_attributes=np.zeros((2, 1)))])
-    with pytest.raises(DataError, match="as many columns of node_attributes"):
+    with pytest.raises(DataError, match="the same columns of node_attributes"):
         concatenate(
             [make(node_attributes=np.zeros((2, 2))), make(node_attributes=np.zeros((2, 1)))]
         )

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.categories import Categories
+from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu
 from diffpool.errors import DataError
 
@@ -170,29 +171,29 @@ def test_a_zip_file_may_be_compressed_in_any_way_that_python_knows(
     assert dense(read_tu(path, "TOY")).tolist() == ADJACENCY
 
 
-# --- faults --------------------------------------------------------------------------------------------------------
+# --- faults
 
 ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
     "no indicator": (
         {"graph_indicator": None},
-        "TOY: expected TOY_graph_indicator.txt in it, got only TOY_A.txt, .*: is the download complete",
+        "TOY: TOY_graph_indicator.txt is missing. Found only TOY_A.txt, .*. Is the download complete",
     ),
-    "no edges": ({"A": None}, "TOY: expected TOY_A.txt in it, got only TOY_graph_indicator.txt"),
+    "no edges": ({"A": None}, "TOY: TOY_A.txt is missing. Found only TOY_graph_indicator.txt"),
     "no nodes": (
         {"graph_indicator": "\n"},
         "TOY_graph_indicator.txt: expected a line for each node",
     ),
     "unsorted graphs": (
         {"graph_indicator": "1\n1\n2\n1\n3\n3\n3\n"},
-        "TOY_graph_indicator.txt, line 4: expected graph numbers in ascending order, got 1 after 2: sort",
+        "TOY_graph_indicator.txt, line 4: expected graph numbers in ascending order, got 1 after 2. Sort",
     ),
     "graphs from zero": (
         {"graph_indicator": "\n0\n0\n0\n1\n2\n2\n2\n"},
-        "TOY_graph_indicator.txt, line 2: expected graph numbers from 1, got 0: count the graphs from 1",
+        "TOY_graph_indicator.txt, line 2: expected graph numbers from 1, got 0. Count the graphs from 1",
     ),
     "a gap": (
         {"graph_indicator": "1\n1\n1\n2\n4\n4\n4\n"},
-        "TOY_graph_indicator.txt, line 5: expected graph 3, got 4: number .* TOY_graph_labels.txt, too",
+        "TOY_graph_indicator.txt, line 5: expected graph 3, got 4. Number .* a line in TOY_graph_labels.txt",
     ),
     "a gap at the start": (
         {"graph_indicator": "2\n2\n2\n2\n3\n3\n3\n", "graph_labels": "1\n2\n", **PLAIN},
@@ -208,7 +209,7 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
     ),
     "too few graph labels": (
         {"graph_labels": "2\n-1\n"},
-        "TOY_graph_labels.txt, line 3: expected 3 lines, one for each graph in TOY_graph_indicator.txt, got 2: is",
+        "TOY_graph_labels.txt, line 3: expected 3 lines, one for each graph in TOY_graph_indicator.txt, got 2. Is",
     ),
     "too many graph labels": (
         {"graph_labels": "2\n-1\n\n1\n1\n"},
@@ -234,17 +235,17 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
         "TOY_edge_attributes.txt, line 1: .* got 0",
     ),
     "labels of no edges": ({"A": ""}, "TOY_edge_labels.txt, line 1: expected 0 lines, .* got 7"),
-    "ragged lines": ({"A": "1, 2\n2\n"}, "TOY_A.txt, line 2: expected 2 whole numbers, got '2'"),
+    "ragged lines": ({"A": "1, 2\n2\n"}, "TOY_A.txt, line 2: expected 2 integers, got '2'"),
     "one end of each edge": (
         {"A": "1\n2\n"},
-        "TOY_A.txt, line 1: expected 2 whole numbers, got '1'",
+        "TOY_A.txt, line 1: expected 2 integers, got '1'",
     ),
     "three numbers in a line": ({"A": "1, 2, 1\n"}, "TOY_A.txt, line 1: expected 2 .* with 3"),
     "two labels of a graph": (
         {"graph_labels": "1 2\n" * 3},
-        "TOY_graph_labels.txt, line 1: .* 1 whole",
+        "TOY_graph_labels.txt, line 1: .* 1 integer",
     ),
-    "words": ({"A": "1, 2\nx, y\n"}, "TOY_A.txt, line 2: expected 2 whole numbers, got 'x, y'"),
+    "words": ({"A": "1, 2\nx, y\n"}, "TOY_A.txt, line 2: expected 2 integers, got 'x, y'"),
     "fractions as labels": (
         {"graph_labels": "1\n1.5\n1\n"},
         "TOY_graph_labels.txt, line 2: .* '1.5'",
@@ -264,11 +265,11 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
     ),
     "nodes from zero": (
         {"A": FILES["A"].replace("5,6", "0, 1")},
-        "TOY_A.txt, line 7: expected node numbers from 1 to 7, .*got 0: count the nodes from 1",
+        "TOY_A.txt, line 7: expected node numbers from 1 to 7, .*got 0. Count the nodes from 1",
     ),
     "a node that is not there": (
         {"A": FILES["A"].replace("2, 1", "\n7, 8")},
-        "TOY_A.txt, line 3: expected node numbers from 1 to 7, as many as lines in TOY_graph_indicator.txt, got 8: is",
+        "TOY_A.txt, line 3: expected node numbers from 1 to 7, one for each line of TOY_graph_indicator.txt, got 8. Is",
     ),
     "a negative node": (
         {"A": FILES["A"].replace("5,6", "-9223372036854775808 6")},
@@ -301,7 +302,7 @@ def test_a_data_set_that_is_too_large_is_an_error(
         raise MemoryError
 
     monkeypatch.setattr(np, "bincount", fail)
-    with pytest.raises(DataError, match="expected a data set that fits into memory, got a larger"):
+    with pytest.raises(DataError, match="the data set does not fit into memory"):
         read(tmp_path)
 
 

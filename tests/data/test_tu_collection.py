@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from diffpool.data import download
-from diffpool.data.find import load_raw
+from diffpool.data.tu_collection import load_raw
 from diffpool.errors import DataError
 
 TEXTS = {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "7\n8\n"}
@@ -48,7 +48,7 @@ def files(cache: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
-# --- folders -------------------------------------------------------------------------------------------------------
+# --- folders
 
 
 @pytest.mark.parametrize("place", ["TOY.zip", "TOY", "TOY/raw", "TOY/TOY"])
@@ -83,14 +83,10 @@ def test_the_argument_goes_before_the_environment(
 
 def test_a_folder_that_is_none_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = tmp_path / "nowhere"
-    with pytest.raises(
-        DataError, match=r"data sets in --data-dir, got .*nowhere, which is none: name"
-    ):
+    with pytest.raises(DataError, match=r"--data-dir: there is no folder .*nowhere. Name"):
         load_raw("TOY", nowhere)
     monkeypatch.setenv("DIFFPOOL_DATA", str(nowhere))
-    with pytest.raises(
-        DataError, match=r"data sets in DIFFPOOL_DATA, got .*nowhere, which is none"
-    ):
+    with pytest.raises(DataError, match=r"DIFFPOOL_DATA: there is no folder .*nowhere"):
         load_raw("TOY")
 
 
@@ -98,7 +94,9 @@ def test_a_folder_that_is_none_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     "name", ["", ".", "..", ".hidden", "a/b", "../TOY", "a\\b", "a b", "TOY\n", "é", "a?b"]
 )
 def test_what_is_no_name_is_an_error(name: str) -> None:
-    with pytest.raises(DataError, match=r"expected a name of letters, digits and _ . \+ -, got "):
+    with pytest.raises(
+        DataError, match=r"expected a data set name of letters, digits and _ . \+ -, got "
+    ):
         load_raw(name)
 
 
@@ -111,7 +109,7 @@ def test_a_fault_in_a_folder_is_reported_and_nothing_is_downloaded_or_written(
     assert not cache.exists()
 
 
-# --- servers -------------------------------------------------------------------------------------------------------
+# --- servers
 
 
 @dataclass
@@ -227,7 +225,7 @@ def test_a_failed_refresh_leaves_the_earlier_download(serve: Serve, cache: Path)
     server = serve()
     load_raw("TOY")
     server.content = b"<html>under construction</html>"
-    with pytest.raises(DataError, match="gave something else"):
+    with pytest.raises(DataError, match="sent something else"):
         load_raw("TOY", refresh=True)
     assert files(cache) == ["TOY.zip"]
     assert load_raw("TOY").num_nodes == 3
@@ -249,7 +247,9 @@ def test_a_broken_download_is_resumed(serve: Serve, cache: Path, validator: str)
 
 def test_a_download_is_resumed_by_a_later_call(serve: Serve, cache: Path) -> None:
     server = serve(breaks_after=[100_000, 10, 10, 10])
-    with pytest.raises(DataError, match=r"in 4 attempts: it ended after 100,030 of .* bytes"):
+    with pytest.raises(
+        DataError, match=r"in 4 attempts: the download ended after 100,030 of .* bytes"
+    ):
         load_raw("TOY")
     assert files(cache) == ["TOY.zip.part", "TOY.zip.part.json"]
     assert load_raw("TOY").num_nodes == 3
@@ -308,14 +308,16 @@ def test_a_server_that_does_not_say_the_size_is_believed(serve: Serve) -> None:
 
 def test_half_a_file_of_unknown_size_is_an_error_and_not_kept(serve: Serve, cache: Path) -> None:
     serve(length=False, breaks_after=[100_000])
-    with pytest.raises(DataError, match=r"gave something else: .* half of one"):
+    with pytest.raises(DataError, match=r"sent something else: .* incomplete one"):
         load_raw("TOY")
     assert files(cache) == []
 
 
 def test_a_truncated_file_is_never_under_the_final_name(serve: Serve, cache: Path) -> None:
     serve(breaks_after=[1000] * 20, ranges=False)
-    with pytest.raises(DataError, match=r"in 4 attempts: it ended after 1,000 of .* bytes"):
+    with pytest.raises(
+        DataError, match=r"in 4 attempts: the download ended after 1,000 of .* bytes"
+    ):
         load_raw("TOY")
     assert "TOY.zip" not in files(cache)
 
@@ -323,7 +325,7 @@ def test_a_truncated_file_is_never_under_the_final_name(serve: Serve, cache: Pat
 def test_something_else_than_a_zip_file_is_an_error_and_not_kept(serve: Serve, cache: Path) -> None:
     server = serve(content=b"<html>please log in</html>" * 100)
     with pytest.raises(
-        DataError, match=r"gave something else: .* expected a zip file.*get http.*TOY.zip"
+        DataError, match=r"sent something else: .* not a zip file.*Download http.*TOY.zip"
     ):
         load_raw("TOY")
     assert files(cache) == []
@@ -334,7 +336,7 @@ def test_a_zip_file_of_another_data_set_is_an_error_and_not_kept(serve: Serve, c
     with zipfile.ZipFile(buffer := io.BytesIO(), "w") as file:
         file.writestr("OTHER/OTHER_A.txt", "1, 2\n")
     serve(content=buffer.getvalue())
-    with pytest.raises(DataError, match=r"expected TOY_A.txt in it, got the data set OTHER"):
+    with pytest.raises(DataError, match=r"TOY_A.txt is missing. Found the data set OTHER"):
         load_raw("TOY")
     assert files(cache) == []
 
@@ -344,7 +346,7 @@ def test_a_server_that_falls_silent_is_given_up_and_asked_again(
 ) -> None:
     monkeypatch.setattr(download, "TIMEOUT", 0.2)
     server = serve(seconds=1.0)
-    with pytest.raises(DataError, match=r"in 4 attempts: .*timed out|in 4 attempts: it ended"):
+    with pytest.raises(DataError, match=r"in 4 attempts: .*timed out"):
         load_raw("TOY")
     assert len(server.asked) == 4
 
@@ -359,7 +361,7 @@ def test_a_server_in_trouble_is_asked_again(serve: Serve, status: int) -> None:
 def test_a_server_that_refuses_is_not_asked_again(serve: Serve) -> None:
     server = serve(statuses=[403])
     with pytest.raises(
-        DataError, match=r"it answered 403 Forbidden\): get http.*/TOY.zip and put it"
+        DataError, match=r"the server answered 403 Forbidden\). Download http.*/TOY.zip and put it"
     ):
         load_raw("TOY")
     assert len(server.asked) == 1
@@ -368,12 +370,12 @@ def test_a_server_that_refuses_is_not_asked_again(serve: Serve) -> None:
 def test_an_unknown_name_is_an_error_with_names_like_it(serve: Serve, cache: Path) -> None:
     serve()
     with pytest.raises(
-        DataError, match=r"got ENZYME, which is neither in .*: did you mean ENZYMES.*\?"
+        DataError, match=r"no data set ENZYME, neither in .*. Did you mean ENZYMES.*\?"
     ):
         load_raw("ENZYME")
-    with pytest.raises(DataError, match=r"did you mean .*IMDB-BINARY"):
+    with pytest.raises(DataError, match=r"Did you mean .*IMDB-BINARY"):
         load_raw("imdb_binary")
-    with pytest.raises(DataError, match=r"got Qwxz, .*: see https://.* for the names"):
+    with pytest.raises(DataError, match=r"no data set Qwxz, .*. For all names see https://"):
         load_raw("Qwxz")
     assert files(cache) == []
 
@@ -382,7 +384,7 @@ def test_an_unknown_name_may_be_like_one_in_the_folder(serve: Serve, tmp_path: P
     serve()
     (tmp_path / "my-molecules.zip").touch()
     with pytest.raises(
-        DataError, match=r"neither in .* nor at http.*: did you mean my-molecules\?"
+        DataError, match=r"neither in .* nor at http.*. Did you mean my-molecules\?"
     ):
         load_raw("my_molecules", tmp_path)
 
@@ -391,7 +393,8 @@ def test_without_a_network_the_error_says_which_file_to_get_and_where_to_put_it(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = "http://127.0.0.1:9/TOY.zip"
-    message = rf"expected TOY.zip in .*, got neither \({address} cannot be reached.*get {address} and put it into "
+    message = rf"TOY.zip is not in .* and could not be downloaded \({address} cannot be reached"
+    message += rf".*Download {address} and put it into "
     with pytest.raises(DataError, match=message + str(cache / "downloads")):
         load_raw("TOY")
     (tmp_path / "data").mkdir()
@@ -400,7 +403,7 @@ def test_without_a_network_the_error_says_which_file_to_get_and_where_to_put_it(
     monkeypatch.setenv("DIFFPOOL_DATA", str(tmp_path / "data"))
     with pytest.raises(DataError, match=message + str(tmp_path / "data")):
         load_raw("TOY")
-    with pytest.raises(DataError, match=r"did you mean ENZYMES"):
+    with pytest.raises(DataError, match=r"Did you mean ENZYMES"):
         load_raw("ENZYME")
 
 
@@ -414,7 +417,7 @@ def test_a_damaged_earlier_download_is_an_error_that_says_how_to_replace_it(cach
     (cache / "downloads").mkdir(parents=True)
     (cache / "downloads" / "TOY.zip").write_bytes(zipped()[:-50])
     with pytest.raises(
-        DataError, match=r"half of one .*\(an earlier download: --refresh replaces it\)"
+        DataError, match=r"incomplete one .* This is an earlier download: --refresh replaces it"
     ):
         load_raw("TOY")
 
@@ -424,14 +427,16 @@ def test_a_cache_that_cannot_be_written_is_an_error_where_a_download_is_needed(
 ) -> None:
     serve()
     cache.write_text("a file where the folder should be")
-    with pytest.raises(DataError, match=r"cannot be written: .*get http.*/TOY.zip and put it into"):
+    with pytest.raises(
+        DataError, match=r"cannot be written: .*Download http.*/TOY.zip and put it into"
+    ):
         load_raw("TOY")
 
 
 def test_the_server_is_one_of_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIFFPOOL_URL", "file:///etc")
     with pytest.raises(
-        DataError, match=r"start with http:// or https://, got file:///etc: for a folder"
+        DataError, match=r"start with http:// or https://, got file:///etc. For a folder"
     ):
         load_raw("TOY")
     monkeypatch.setenv("DIFFPOOL_URL", "http://not a host")
