@@ -211,10 +211,10 @@ def _required(raw: RawGraphs, field: str, columns: int) -> Any:
     if rows == 0:  # a table without rows may be missing, or have any number of columns
         return _empty(field, columns)
     if table is None:
-        raise DataError(f"{raw.name}: expected {columns} columns of {what}, got none.")
+        raise DataError(f"{raw.name}: expected {columns} columns of {what}, got none")
     got = table.columns if isinstance(table, Categories) else table.shape[1]
     if got != columns:
-        raise DataError(f"{raw.name}: expected {columns} columns of {what}, got {got}.")
+        raise DataError(f"{raw.name}: expected {columns} columns of {what}, got {got}")
     return table
 
 
