@@ -58,7 +58,7 @@ class GraphDataset:
         """
         raw = raw if directed else raw.undirected()
         feature_map = FeatureMap.choose(raw, features, edges)
-        made = feature_map.apply(raw)
+        computed = feature_map.apply(raw)
         if raw.classes is not None:
             y, names = (
                 torch.from_numpy(raw.classes.codes[:, 0].astype(np.int64)),
@@ -72,8 +72,8 @@ class GraphDataset:
             )
         return cls(
             name=raw.name,
-            graphs=sparse_graphs(raw, made),
-            x=torch.from_numpy(made.x),
+            graphs=sparse_graphs(raw, computed),
+            x=torch.from_numpy(computed.x),
             y=y,
             class_names=names,
             features=feature_map.describe(),

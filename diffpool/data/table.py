@@ -163,9 +163,9 @@ def _unsigned_integers(text: bytes, columns: int) -> np.ndarray | None:
     if not separated[:, :-1].all() or not ended[:, -1].all():
         return None
     numbers = np.zeros(len(end), np.int64)
-    for place in range(length.max()):
-        # a shorter number has something else there, which does not count
-        numbers += digits[end - 1 - place] * (length > place) * np.int64(10**place)
+    for power in range(length.max()):
+        # the factor (length > power) excludes characters before a shorter number
+        numbers += digits[end - 1 - power] * (length > power) * np.int64(10**power)
     return numbers.reshape(-1, columns)
 
 

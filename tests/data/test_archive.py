@@ -1,4 +1,4 @@
-"""Zip files and folders of text files: whatever is wrong with them is a DataError."""
+"""Zip files and folders of text files: every fault is a DataError."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def packed(path: Path, top: str = "TOY/", method: int = 0, **more: str) -> Path:
 
 
 @pytest.mark.parametrize("top", ["", "TOY/", "raw/", "TOY/raw/", "another/folder/"])
-def test_the_files_of_a_zip_file_may_lie_in_any_folder(tmp_path: Path, top: str) -> None:
+def test_the_files_may_be_in_any_folder_of_a_zip_file(tmp_path: Path, top: str) -> None:
     assert len(read_tu(packed(tmp_path / "TOY.zip", top), "TOY")) == 1
 
 
 def test_files_come_from_the_folder_with_the_edges(tmp_path: Path) -> None:
-    """What a Mac puts beside them, or another version, is left alone."""
+    """Files that macOS adds, and other versions, are ignored."""
     junk = {
         "__MACOSX/TOY/._TOY_A.txt": "x",
         "old/version/TOY_A.txt": "x",
@@ -44,14 +44,14 @@ def test_files_come_from_the_folder_with_the_edges(tmp_path: Path) -> None:
     assert raw.node_labels is None
 
 
-def test_a_name_is_not_taken_for_another_that_starts_with_it(tmp_path: Path) -> None:
+def test_a_name_is_not_confused_with_a_longer_one(tmp_path: Path) -> None:
     path = packed(
         tmp_path / "TOY.zip", **{"TOY/TOY_full_A.txt": "x", "TOY/TOY_full_node_labels.txt": "x"}
     )
     assert len(read_tu(path, "TOY")) == 1
 
 
-def test_another_data_set_than_named_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_the_error_about_a_wrong_name_lists_the_right_one(tmp_path: Path) -> None:
     message = "OTHER_.* is missing. Found the data set TOY. Is OTHER the right name?"
     with pytest.raises(DataError, match=message):
         read_tu(packed(tmp_path / "OTHER.zip"), "OTHER")
@@ -61,7 +61,7 @@ def test_another_data_set_than_named_is_an_error_that_names_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>moved</html>", b"PK\x05\x06", b"PK\x03\x04" * 50])
-def test_something_else_than_a_zip_file_is_an_error(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_zip_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "TOY.zip"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"TOY.zip: not a zip file, or an incomplete one"):
@@ -85,12 +85,12 @@ def test_an_empty_zip_file_or_folder_is_an_error(tmp_path: Path) -> None:
         read_tu(tmp_path / "TOY", "TOY")
 
 
-def test_nothing_at_all_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere: expected a zip file or a folder, got neither"):
         read_tu(tmp_path / "nowhere", "TOY")
 
 
-def test_a_member_with_another_content_than_was_packed_is_an_error(tmp_path: Path) -> None:
+def test_a_member_with_a_wrong_checksum_is_an_error(tmp_path: Path) -> None:
     path = packed(tmp_path / "TOY.zip")
     path.write_bytes(path.read_bytes().replace(b"1, 2\n", b"2, 2\n"))
     with pytest.raises(DataError, match=r"TOY.zip: TOY_A.txt: the file is damaged .*CRC"):
@@ -101,12 +101,12 @@ def test_a_member_with_another_content_than_was_packed_is_an_error(tmp_path: Pat
     "member",
     ["/etc/passwd", "../up.txt", "TOY/../../up", "TOY\\up.txt", "C:/up.txt", "C:up", "..", "a/.."],
 )
-def test_a_path_out_of_the_folder_is_an_error(tmp_path: Path, member: str) -> None:
+def test_a_path_that_leads_out_of_the_archive_is_an_error(tmp_path: Path, member: str) -> None:
     with pytest.raises(DataError, match=r"the path .* leads out of the archive. Do not trust"):
         read_tu(packed(tmp_path / "TOY.zip", **{member: "x"}), "TOY")
 
 
-def test_a_zip_file_that_would_unpack_to_too_much_is_an_error(
+def test_a_zip_file_that_unpacks_to_too_many_bytes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = packed(tmp_path / "TOY.zip", method=zipfile.ZIP_DEFLATED, large="0" * 10**6)
@@ -148,7 +148,7 @@ def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:
         read_tu(path, "TOY")
 
 
-TROUBLE = {
+SYSTEM_ERRORS = {
     "no permission": (
         PermissionError(13, "Permission denied"),
         "no permission to read it. Change its mode",
@@ -163,15 +163,15 @@ TROUBLE = {
 }
 
 
-@pytest.mark.parametrize("case", TROUBLE)
+@pytest.mark.parametrize("case", SYSTEM_ERRORS)
 @pytest.mark.parametrize("zipped", [True, False])
-def test_trouble_of_the_system_is_an_error_that_names_the_file(
+def test_the_message_of_a_system_error_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, zipped: bool
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    error, message = TROUBLE[case]
+    error, message = SYSTEM_ERRORS[case]
     path = packed(tmp_path / "TOY.zip")
     if zipped:
         monkeypatch.setattr(zipfile.ZipFile, "open", fail)

@@ -104,7 +104,7 @@ SIZES = {
 
 @pytest.mark.parametrize("tables", [True, False])
 @pytest.mark.parametrize("case", SIZES)
-def test_what_comes_out_is_what_went_in(source: Path, case: str, tables: bool) -> None:
+def test_the_cache_returns_what_was_stored(source: Path, case: str, tables: bool) -> None:
     reader = Reader(graphs(sizes=SIZES[case], tables=tables))
     first, second = cached(source, "TOY", reader), cached(source, "TOY", reader)
     assert reader.times == 1
@@ -112,7 +112,7 @@ def test_what_comes_out_is_what_went_in(source: Path, case: str, tables: bool) -
     assert_same(second, first)
 
 
-def test_an_undirected_graph_stays_one(source: Path) -> None:
+def test_an_undirected_graph_stays_undirected(source: Path) -> None:
     reader = Reader(RawGraphs.from_edges("TOY", [2], np.array([0, 1]), np.array([1, 0])))
     for _ in range(2):
         assert not cached(source, "TOY", reader).directed
@@ -142,7 +142,7 @@ def test_a_file_may_be_moved_and_touched(source: Path, reader: Reader, tmp_path:
     assert reader.times == 1
 
 
-def test_the_text_files_of_a_folder_are_known_by_name_and_content(
+def test_a_folder_is_identified_by_the_names_and_contents_of_its_text_files(
     tmp_path: Path, reader: Reader
 ) -> None:
     data = tmp_path / "TOY"
@@ -182,7 +182,7 @@ def _foreign(file: Path) -> None:
     save_file({"sizes": np.zeros(2)}, file)
 
 
-def _claims_more(file: Path) -> None:
+def _rename(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"name":"TOY"', b'"name":"TOI"'))
 
 
@@ -192,7 +192,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "one bit of the arrays": _flip,
     "something else": lambda file: file.write_text("hello"),
     "another program": _foreign,
-    "the metadata": _claims_more,
+    "the metadata": _rename,
     "a folder": lambda file: (file.unlink(), file.mkdir()),
 }
 
@@ -213,7 +213,7 @@ def test_a_damaged_entry_is_read_again_and_replaced(
 
 @settings(max_examples=60)
 @given(position=st.floats(0, 0.999), bit=st.integers(0, 7))
-def test_any_flipped_bit_is_noticed(
+def test_any_flipped_bit_is_detected(
     tmp_path_factory: pytest.TempPathFactory, position: float, bit: int
 ) -> None:
     tmp_path = tmp_path_factory.mktemp("flip")
@@ -250,7 +250,7 @@ def test_a_full_disk_leaves_nothing_behind(
     assert list((folder / "graphs").iterdir()) == []
 
 
-def test_nothing_is_written_where_reading_failed(source: Path, folder: Path) -> None:
+def test_nothing_is_written_if_reading_fails(source: Path, folder: Path) -> None:
     def fail() -> RawGraphs:
         raise DataError("expected graphs, got none")
 
@@ -270,7 +270,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
     assert not folder.exists()
 
 
-def test_a_missing_file_is_left_to_the_reader_to_complain_about(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_by_the_reader(tmp_path: Path) -> None:
     def fail() -> RawGraphs:
         raise DataError("expected a file, got none")
 
@@ -283,7 +283,7 @@ def _read_and_refresh(source: Path) -> None:
         assert cached(source, "TOY", Reader(graphs()), refresh=i % 2 == 1).num_nodes == 304
 
 
-def test_processes_that_write_at_once_do_not_disturb_each_other(source: Path, folder: Path) -> None:
+def test_processes_can_write_at_the_same_time(source: Path, folder: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     running = [spawn.Process(target=_read_and_refresh, args=(source,)) for _ in range(2)]
     for process in running:
@@ -306,7 +306,7 @@ def test_the_folder_of_the_cache_comes_from_the_environment(
     assert cache_dir() == tmp_path / "home" / ".cache" / "diffpool"
 
 
-def test_without_a_home_there_is_an_error_that_says_what_to_set_and_reading_goes_on(
+def test_without_a_home_folder_the_error_says_what_to_set_and_reading_works(
     monkeypatch: pytest.MonkeyPatch, source: Path, reader: Reader
 ) -> None:
     def fail() -> Path:

@@ -1,4 +1,4 @@
-"""Graphs in a JSON-lines file: every key, every message, and the way there and back."""
+"""JSON lines files: every key, every message, and graphs that are written and read again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from diffpool.errors import DataError, SettingError
 
 
 def assert_same(a: RawGraphs, b: RawGraphs) -> None:
-    """The same graphs, whatever they are called and whichever categories no row has."""
+    """The same graphs, apart from their name and from categories without rows."""
     assert a.directed == b.directed
     for name in ("sizes", "indptr", "source"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
@@ -128,7 +128,7 @@ def test_graphs_without_label_are_for_prediction(tmp_path: Path) -> None:
     assert (raw.name, raw.classes, raw.targets) == ("mine", None, None)
 
 
-def test_blank_lines_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> None:
+def test_blank_lines_and_a_byte_order_mark_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\xef\xbb\xbf\n" + json.dumps(PATH).encode() + b"\r\n\n  \n")
     assert len(read_jsonl(path)) == 1
@@ -143,10 +143,10 @@ def test_a_graph_without_edges_or_nodes_has_the_columns_of_the_others(tmp_path: 
     first, second, third = iter_jsonl(tmp_path / "a.jsonl", 1)
     assert third.edge_labels.columns == second.edge_labels.columns == 2
     assert third.node_attributes.shape == (0, 2)
-    assert first.edge_attributes.shape == (0, 1)  # nothing is known of it yet
+    assert first.edge_attributes.shape == (0, 1)  # the width is not known yet
 
 
-def test_chunks_are_the_file(tmp_path: Path) -> None:
+def test_the_chunks_together_are_the_file(tmp_path: Path) -> None:
     graphs = [{"nodes": n, "edges": [[0, n - 1]], "label": f"c{n}"} for n in range(1, 8)]
     path = write(tmp_path / "a.jsonl", *graphs)
     parts = list(iter_jsonl(path, 3))
@@ -155,7 +155,7 @@ def test_chunks_are_the_file(tmp_path: Path) -> None:
     assert [len(part) for part in iter_jsonl(path, 7)] == [7]
 
 
-def test_a_chunk_is_given_before_the_next_is_read(tmp_path: Path) -> None:
+def test_a_chunk_is_returned_before_the_next_is_read(tmp_path: Path) -> None:
     chunks = iter_jsonl(write(tmp_path / "a.jsonl", PATH, PATH, "broken"), 2)
     assert len(next(chunks)) == 2
     with pytest.raises(DataError, match="line 3"):
@@ -169,7 +169,7 @@ def test_a_chunk_has_at_least_one_graph(tmp_path: Path) -> None:
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
-# What is wrong with a second line after FULL (or, as a string, the line itself), and what is said about it.
+# Changes to a second line after FULL (or, as a string, the line itself), and the message.
 FAULTS: list[tuple[Any, str]] = [
     ("{", "expected a JSON object, got an error at column 2 .*. Write one graph per line"),
     ("{} {}", "expected a JSON object, got an error at column 4"),
@@ -272,7 +272,9 @@ FAULTS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), FAULTS, ids=[m[:50] for _, m in FAULTS])
-def test_a_fault_is_named_with_file_and_line(tmp_path: Path, change: Any, message: str) -> None:
+def test_a_fault_is_an_error_with_the_file_and_the_line(
+    tmp_path: Path, change: Any, message: str
+) -> None:
     line = change if isinstance(change, str) else {**FULL, **change}
     path = write(tmp_path / "own.jsonl", FULL, line)
     with pytest.raises(DataError, match=f"own.jsonl, line 2: {message}"):
@@ -292,7 +294,7 @@ def test_a_key_is_in_every_graph_or_in_none(tmp_path: Path, key: str) -> None:
         list(iter_jsonl(tmp_path / "a.jsonl", 1))
 
 
-def test_edges_and_the_number_of_nodes_are_needed(tmp_path: Path) -> None:
+def test_edges_and_the_number_of_nodes_are_required(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"line 1: edges are missing. Write \[\] for"):
         read_jsonl(write(tmp_path / "a.jsonl", {"nodes": 1}))
     with pytest.raises(DataError, match=r"the number of nodes is missing. Add nodes, node_labels"):
@@ -301,12 +303,12 @@ def test_edges_and_the_number_of_nodes_are_needed(tmp_path: Path) -> None:
         read_jsonl(write(tmp_path / "a.jsonl", {"nodes": 0, "edges": [[0, 0]]}))
 
 
-def test_a_file_needs_a_graph(tmp_path: Path) -> None:
+def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl: the file is empty"):
         read_jsonl(write(tmp_path / "a.jsonl", "", " "))
 
 
-def test_a_file_has_to_be_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.jsonl.gz"):
         with pytest.raises(DataError, match=f"{name}: the file could not be read .No"):
             read_jsonl(tmp_path / name)
@@ -314,14 +316,14 @@ def test_a_file_has_to_be_there(tmp_path: Path) -> None:
         read_jsonl(tmp_path)
 
 
-def test_text_is_utf_8(tmp_path: Path) -> None:
+def test_text_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"id": "\xff"}')
     with pytest.raises(DataError, match=r"line 1: byte 8 is not UTF-8. Save"):
         read_jsonl(path)
 
 
-def test_a_damaged_gz_file_is_a_fault(tmp_path: Path) -> None:
+def test_a_damaged_gz_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     whole = gzip.compress(b"\n".join([json.dumps(FULL).encode()] * 99))
     for content in (whole[:-20], b"not gzip", whole[:40] + b"\xff\xff\xff" + whole[43:]):
@@ -330,7 +332,7 @@ def test_a_damaged_gz_file_is_a_fault(tmp_path: Path) -> None:
             read_jsonl(path)
 
 
-def test_lines_and_chunks_have_an_upper_size(
+def test_the_size_of_lines_and_chunks_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "a.jsonl", *[{"nodes": 100, "edges": []}] * 3)
@@ -373,7 +375,7 @@ def raw_graphs(draw: st.DrawFn) -> RawGraphs:
     rows = {"node": sum(sizes), "edge": len(pairs)}
     tables: dict[str, Any] = {}
     for what in ("node", "edge"):
-        # a table without rows says nothing of its columns
+        # the columns of a table without rows are unknown
         width = draw(st.integers(1, 3)) if rows[what] else 1
         if draw(st.booleans()):
             row = st.lists(numbers, min_size=width, max_size=width)
@@ -413,13 +415,13 @@ def test_what_was_written_is_read_back(
     assert path.read_bytes() == first
 
 
-def test_an_undirected_edge_with_nothing_said_of_it_is_written_once(tmp_path: Path) -> None:
+def test_an_undirected_edge_without_labels_or_attributes_is_written_once(tmp_path: Path) -> None:
     raw = read_jsonl(write(tmp_path / "a.jsonl", {**PATH, "label": 3, "target": 1.5}))
     write_jsonl(tmp_path / "b.jsonl", raw)
     assert json.loads((tmp_path / "b.jsonl").read_text()) == {**PATH, "label": 3, "target": 1.5}
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     raw = read_jsonl(write(path, PATH))
     before = path.read_text()

@@ -1,4 +1,4 @@
-"""Molecules: hand-checked ones, columns that are always the same, CSV files and what is wrong with them."""
+"""Molecules: hand-checked examples, fixed columns, and CSV files with and without faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def atoms(raw: RawGraphs, column: str) -> list[str]:
 
 
 def bonds(raw: RawGraphs, column: str) -> dict[tuple[int, int], str]:
-    """By the numbers of the two atoms, the smaller one first."""
+    """By the indices of the two atoms, the smaller one first."""
     words = raw.edge_labels.words(BOND[column])
     ends = zip(raw.source.tolist(), raw.target.tolist(), strict=True)
     both = dict(zip(ends, words, strict=True))
@@ -92,7 +92,7 @@ def test_chirality_does_not_depend_on_how_the_smiles_is_written() -> None:
         "C[n+]1cccc2[nH]ccc21",
     ],
 )
-def test_a_molecule_has_the_same_features_however_it_is_written(smiles: str) -> None:
+def test_the_features_of_a_molecule_do_not_depend_on_its_smiles(smiles: str) -> None:
     from rdkit import Chem
 
     def rows(raw: RawGraphs) -> list[list[tuple[float, ...]]]:
@@ -112,7 +112,7 @@ def test_double_bonds_are_e_or_z() -> None:
         assert bonds(from_smiles([smiles]), "stereo")[1, 2] == expected
 
 
-def test_rare_things_are_other() -> None:
+def test_rare_values_are_other() -> None:
     raw = from_smiles(["Cl[Pt](Cl)(N)N", "*", "N->[Zn]"])
     assert atoms(raw[0], "element") == ["Cl", "other", "Cl", "N", "N"]
     assert atoms(raw[1], "element") == ["other"]
@@ -148,10 +148,10 @@ def test_all_faults_of_a_list_are_in_one_message(capfd: pytest.CaptureFixture[st
     assert "molecule 2: expected a SMILES with at least one atom, got ''; " in said
     assert "got None; molecule 5:" in said
     assert said.endswith("; and 2 more. Correct or remove them.")
-    assert capfd.readouterr() == ("", "")  # RDKit has nothing to add
+    assert capfd.readouterr() == ("", "")  # RDKit prints nothing
 
 
-def test_a_list_of_smiles_is_needed() -> None:
+def test_anything_but_a_list_of_smiles_is_an_error() -> None:
     with pytest.raises(
         DataError, match=r"expected a list of SMILES, got one string. Write \['CCO'\]"
     ):
@@ -191,13 +191,13 @@ def test_a_file_is_read_by_its_columns(tmp_path: Path) -> None:
     assert read_molecules(path, target="logp").targets.tolist() == [[-0.31], [2.13]]
 
 
-def test_another_column_may_have_the_smiles(tmp_path: Path) -> None:
+def test_the_column_of_smiles_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'SMILES,"the, class"\nCCO,1\n')
     raw = read_graphs(path, smiles="SMILES", label="the, class")
     assert raw.classes.words() == ["1"]
 
 
-def test_chunks_are_the_file(tmp_path: Path) -> None:
+def test_the_chunks_together_are_the_file(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.csv", "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 6))
     )
@@ -242,12 +242,12 @@ def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
         ("smiles\n" + "C" * 200_000, "not comma-separated values .field larger"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_table_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=r"a\.csv.*" + message):
         read_molecules(write(tmp_path / "a.csv", text))
 
 
-def test_a_file_has_to_be_there_and_to_be_text(tmp_path: Path) -> None:
+def test_a_missing_file_and_one_that_is_not_text_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.csv: the file could not be read .No such"):
         read_molecules(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_bytes(b"smiles\n\xff\n")

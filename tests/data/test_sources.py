@@ -35,7 +35,7 @@ TU = {
 
 
 @pytest.mark.parametrize("storage", ["folder", "raw", "inner", "zip"])
-def test_a_tu_folder_is_read_by_the_name_inside(tmp_path: Path, storage: str) -> None:
+def test_a_tu_folder_may_have_another_name_than_its_data_set(tmp_path: Path, storage: str) -> None:
     if storage == "zip":
         path = tmp_path / "download.zip"
         with zipfile.ZipFile(path, "w") as archive:
@@ -55,7 +55,7 @@ def test_a_tu_folder_is_read_by_the_name_inside(tmp_path: Path, storage: str) ->
     assert_same(as_raw(parts), expected)
 
 
-def test_a_tu_folder_has_one_data_set(tmp_path: Path) -> None:
+def test_a_tu_folder_without_exactly_one_data_set_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"expected one file NAME_A.txt, got none. Is it in the TU"):
         read_graphs(tmp_path)
     for name in ("X", "Y"):
@@ -64,14 +64,14 @@ def test_a_tu_folder_has_one_data_set(tmp_path: Path) -> None:
         read_graphs(tmp_path)
 
 
-def test_a_zip_file_has_to_be_one(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_zip_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_text("x")
     with pytest.raises(DataError, match=r"a\.zip: not a zip file, or an incomplete one"):
         read_graphs(tmp_path / "a.zip")
 
 
 @pytest.mark.parametrize("read", [read_graphs, lambda path: iter_graphs(path, 1)])
-def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path, read: Any) -> None:
+def test_a_missing_file_and_an_unknown_suffix_are_errors(tmp_path: Path, read: Any) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl: there is no such file or folder"):
         read(tmp_path / "a.jsonl")
     (tmp_path / "a.gml").touch()
@@ -84,7 +84,7 @@ def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path, read: Any) ->
         read(tmp_path / "a")
 
 
-def test_columns_are_named_for_csv_files_only(tmp_path: Path) -> None:
+def test_column_names_are_for_csv_files_only(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
     with pytest.raises(SettingError, match=r"column names are for \.csv files only"):
         read_graphs(tmp_path / "a.jsonl", label="y")

@@ -123,7 +123,7 @@ def test_a_fault_is_an_error_with_the_file_and_the_line(case: str) -> None:
         parse_table(text, "X.txt", kind)
 
 
-def test_the_number_of_columns_can_be_asked_for() -> None:
+def test_the_number_of_columns_can_be_required() -> None:
     assert parse_table(b"", "X.txt", "int", columns=2).shape == (0, 2)
     with pytest.raises(DataError, match=r"X.txt, line 2: expected 2 integers, got '7' with 1"):
         parse_table(b"\n7\n8\n", "X.txt", "int", columns=2)
@@ -137,7 +137,7 @@ GLUE = [",", ", ", " ", "\t", " ,", ",,", "", "\n", "\n", "\r\n", "\r", "\n\n", 
 texts = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(GLUE)), max_size=12).map(
     lambda pairs: "".join(a + b for a, b in pairs).encode("latin-1")
 )
-regular = st.tuples(  # what the fastest path reads, and a few digits too many for it
+regular = st.tuples(  # read by the fastest path, unless a number has too many digits
     st.integers(1, 3),
     st.sampled_from([",", ", ", " ", " ,", "\t"]),
     st.sampled_from(["\n", "\r\n"]),
@@ -204,7 +204,7 @@ def test_a_real_is_the_nearest_to_its_digits(numbers: list[float], form: str) ->
 @settings(max_examples=200)
 @given(text=texts | rows, sizes=st.tuples(st.integers(1, 9), st.integers(0, 9)))
 @example(text=b"\xef\xbb\xbf1\n2\n", sizes=(4, 1))
-def test_a_text_in_pieces_is_read_like_the_whole(text: bytes, sizes: tuple[int, int]) -> None:
+def test_the_size_of_blocks_does_not_change_the_result(text: bytes, sizes: tuple[int, int]) -> None:
     def outcome() -> str:
         try:
             return str(read_table(io.BytesIO(text).read, "X.txt", "int").tolist())
@@ -218,7 +218,7 @@ def test_a_text_in_pieces_is_read_like_the_whole(text: bytes, sizes: tuple[int, 
         assert outcome() == whole
 
 
-def test_numbers_that_need_64_bits_and_those_that_do_not_join(
+def test_blocks_of_32_and_64_bits_can_be_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(table, "READ", 4)
@@ -238,5 +238,5 @@ def test_numbers_that_need_64_bits_and_those_that_do_not_join(
     ],
 )
 def test_the_line_of_a_row_counts_blank_lines(text: bytes, lines: list[int]) -> None:
-    """The last is the row after the end."""
+    """The last number is for the row after the end."""
     assert [line_of_row(text, row) for row in range(len(lines))] == lines

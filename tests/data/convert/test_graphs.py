@@ -45,7 +45,7 @@ def weighted_graphs(draw: st.DrawFn) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 @given(graphs=weighted_graphs())
-def test_all_routes_lead_to_the_same_graphs(
+def test_all_forms_give_the_same_graphs(
     tmp_path_factory: pytest.TempPathFactory, graphs: list[tuple[np.ndarray, np.ndarray]]
 ) -> None:
     y = [f"c{g % 2}" for g in range(len(graphs))]
@@ -80,7 +80,7 @@ def test_all_routes_lead_to_the_same_graphs(
     path = tmp_path_factory.getbasetemp() / "routes.jsonl"
     path.write_text("\n".join(lines))
     found = read_graphs(path)
-    if len(expected.node_attributes):  # else nothing tells how many columns there are
+    if len(expected.node_attributes):  # else the number of columns is unknown
         assert_same(found, expected)
         assert_same(as_raw(nets), expected)
 
@@ -88,7 +88,7 @@ def test_all_routes_lead_to_the_same_graphs(
 # --- lists
 
 
-def test_raw_graphs_are_taken_as_they_are_and_lists_of_them_are_joined() -> None:
+def test_raw_graphs_are_returned_unchanged_and_lists_of_them_are_joined() -> None:
     raw = as_raw([TRIANGLE, PAIR], ["a", "b"])
     assert raw.name == "graphs"
     assert as_raw(raw) is raw
@@ -101,7 +101,7 @@ def test_raw_graphs_are_taken_as_they_are_and_lists_of_them_are_joined() -> None
         assert joined.sizes.tolist() == [2, 3]
 
 
-def test_a_stack_of_matrices_and_a_generator_are_lists_too() -> None:
+def test_a_stack_of_matrices_and_a_generator_are_accepted_as_lists() -> None:
     assert len(as_raw(np.stack([PAIR, PAIR]))) == 2
     assert len(as_raw(matrix for matrix in (PAIR, TRIANGLE))) == 2
 
@@ -132,6 +132,6 @@ def test_a_stack_of_matrices_and_a_generator_are_lists_too() -> None:
         ),
     ],
 )
-def test_what_is_not_a_list_of_one_kind_is_refused(graphs: Any, message: str) -> None:
+def test_anything_but_a_list_of_one_kind_is_an_error(graphs: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         as_raw(graphs)

@@ -24,12 +24,12 @@ def test_an_entry_is_an_edge_from_its_row_to_its_column() -> None:
     assert raw.edge_weights is None
 
 
-def test_entries_given_twice_add_up_and_zeros_are_no_edges() -> None:
+def test_duplicate_entries_are_added_and_zeros_are_not_edges() -> None:
     twice = sp.coo_array(([1.0, 1.0, 0.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
     raw = as_raw([twice, PAIR])
     assert raw.num_edges == 3
     assert raw.edge_weights.tolist() == [2, 1, 1]
-    assert twice.nnz == 3  # the matrix itself stays as it was
+    assert twice.nnz == 3  # the matrix itself is unchanged
 
 
 def test_booleans_are_edges_without_weights() -> None:
@@ -63,11 +63,11 @@ def test_features_may_be_sparse_or_a_tensor() -> None:
         ((PAIR, [[1], [np.inf]]), "expected finite features, got NaN or infinity"),
     ],
 )
-def test_a_matrix_that_does_not_fit_is_refused(graph: Any, message: str) -> None:
+def test_an_invalid_matrix_is_an_error(graph: Any, message: str) -> None:
     with pytest.raises(DataError, match=f"graph 1: {message}"):
         as_raw([TRIANGLE if isinstance(graph, np.ndarray) else (TRIANGLE, np.ones((3, 1))), graph])
 
 
-def test_features_belong_to_all_matrices_or_to_none() -> None:
+def test_all_matrices_have_features_or_none() -> None:
     with pytest.raises(DataError, match="graph 1: expected features in every graph or in none"):
         as_raw([(PAIR, np.eye(2)), PAIR])

@@ -1,4 +1,4 @@
-"""NetworkX."""
+"""NetworkX graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIANGLE = np.ones((3, 3)) - np.eye(3)
 PAIR = np.array([[0.0, 1.0], [1.0, 0.0]])
 
 
-def test_attributes_of_nodes_have_their_places_by_kind_and_name() -> None:
+def test_type_and_name_of_an_attribute_determine_its_column() -> None:
     net = nx.Graph(label="yes", target=[1, 2.5])
     net.add_node("b", size=1, pos=np.array([1.0, 2.0]), kind="x", old=True, atom_type=6, label=1)
     net.add_node("a", size=2, pos=(3, 4), kind="y", old=False, atom_type=10, label="z")
@@ -42,7 +42,7 @@ def test_a_directed_graph_stays_directed() -> None:
     assert (raw.source.tolist(), raw.target.tolist()) == ([0], [1])
 
 
-def test_parallel_edges_count_as_often_as_they_are_there() -> None:
+def test_the_weight_of_parallel_edges_is_their_number() -> None:
     multi = nx.MultiGraph([(0, 1), (1, 0), (1, 2), (2, 2)])
     assert as_raw([multi, nx.path_graph(2)]).edge_weights.tolist() == [2, 2, 1, 1, 1, 1, 1]
     assert as_raw([nx.MultiGraph([(0, 1)])]).edge_weights is None
@@ -62,15 +62,15 @@ def test_the_class_of_a_networkx_graph_is_its_label_or_y(key: str) -> None:
 def net(
     node: dict[str, Any] | None = None, edge: dict[str, Any] | None = None, **graph: Any
 ) -> Any:
-    """Two nodes and an edge, the second node and the edge with these attributes; without any, those of `WHOLE`."""
+    """Two nodes and an edge; `node` and `edge` replace the attributes of the second node and of the edge."""
     made = nx.Graph(**graph)
-    made.add_node("u", **WHOLE)
-    made.add_node("v", **(WHOLE if node is None else node))
+    made.add_node("u", **COMPLETE)
+    made.add_node("v", **(COMPLETE if node is None else node))
     made.add_edge("u", "v", **({"weight": 1.0} if edge is None else edge))
     return made
 
 
-WHOLE = {"a": 1.5, "w": "x"}
+COMPLETE = {"a": 1.5, "w": "x"}
 
 
 @pytest.mark.parametrize(
@@ -81,39 +81,39 @@ WHOLE = {"a": 1.5, "w": "x"}
             "graph 1, node 'v': attribute 'a' is missing, but other nodes have it. Add",
         ),
         (
-            net({**WHOLE, "new": 1}),
+            net({**COMPLETE, "new": 1}),
             "graph 0, node 'u': attribute 'new' is missing, but other nodes",
         ),
         (
-            net({**WHOLE, "a": "x"}),
+            net({**COMPLETE, "a": "x"}),
             "graph 1, node 'v': expected attribute 'a' to be numbers .*, got 'x'. Use",
         ),
         (
-            net({**WHOLE, "a": None}),
+            net({**COMPLETE, "a": None}),
             "graph 1, node 'v': expected attribute 'a' to be numbers .*, got None",
         ),
         (
-            net({**WHOLE, "a": True}),
+            net({**COMPLETE, "a": True}),
             "graph 1, node 'v': expected attribute 'a' to be numbers .*, got True",
         ),
         (
-            net({**WHOLE, "a": [1, 2]}),
+            net({**COMPLETE, "a": [1, 2]}),
             "graph 1, node 'v': expected attribute 'a' to have length 1, got 2. Give all",
         ),
         (
-            net({**WHOLE, "a": []}),
+            net({**COMPLETE, "a": []}),
             "graph 1, node 'v': expected attribute 'a' to have length 1, got 0",
         ),
         (
-            net({**WHOLE, "a": np.nan}),
+            net({**COMPLETE, "a": np.nan}),
             "graph 1, node 'v': expected attribute 'a' to be finite numbers, got nan",
         ),
         (
-            net({**WHOLE, "a": 10**400}),
+            net({**COMPLETE, "a": 10**400}),
             "graph 1, node 'v': expected attribute 'a' to be finite numbers, got 10",
         ),
         (
-            net({**WHOLE, "w": 2.5}),
+            net({**COMPLETE, "w": 2.5}),
             "graph 0, node 'u': expected attribute 'w' to be numbers .*, got 'x'",
         ),
         (net(edge={}), "graph 1, edge .'u', 'v'.: attribute 'weight' is missing, but other edges"),
@@ -130,12 +130,12 @@ WHOLE = {"a": 1.5, "w": "x"}
         (net(label=1, y=1), "graph 1: expected the class as 'label' or 'y', got both. Keep one"),
     ],
 )
-def test_a_networkx_graph_that_does_not_fit_is_refused(graph: Any, message: str) -> None:
+def test_an_invalid_networkx_graph_is_an_error(graph: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         as_raw([net(), graph])
 
 
-def test_a_class_is_no_float_and_a_target_no_word() -> None:
+def test_a_float_as_class_and_a_word_as_target_are_errors() -> None:
     with pytest.raises(
         DataError, match=r"graph 0: expected a word .*, got 0.5. Put numbers to predict"
     ):

@@ -1,4 +1,4 @@
-"""PyTorch Geometric."""
+"""Graphs and data sets of PyTorch Geometric."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def data(n: int, edges: list[tuple[int, int]], **more: Any) -> Any:
     return pyg.Data(edge_index=index, num_nodes=n, **more)
 
 
-def test_the_fields_of_a_pyg_graph_have_their_places() -> None:
+def test_all_fields_of_a_pyg_graph_are_converted() -> None:
     graph = data(
         3,
         [(0, 1), (1, 0), (1, 2)],
-        x=torch.tensor([[1, 0], [0, 1], [1, 0]]),  # one-hot, and still attributes
+        x=torch.tensor([[1, 0], [0, 1], [1, 0]]),  # one-hot columns stay attributes
         edge_attr=torch.tensor([1.0, 2.0, 3.0], dtype=torch.bfloat16),
         edge_weight=torch.tensor([1.0, 2.0, 4.0], requires_grad=True),
         y=torch.tensor([1]),
@@ -44,15 +44,15 @@ def test_the_fields_of_a_pyg_graph_have_their_places() -> None:
 
 
 @pytest.mark.parametrize("y", [1.5, torch.tensor(1.5), torch.tensor([1.5]), torch.tensor([[1.5]])])
-def test_a_float_y_of_pyg_is_a_target(y: Any) -> None:
+def test_a_floating_point_y_is_a_target(y: Any) -> None:
     assert as_raw([data(1, [], y=y)]).targets.tolist() == [[1.5]]
 
 
-def test_a_row_of_floats_of_pyg_is_several_targets() -> None:
+def test_a_row_of_floats_is_several_targets() -> None:
     assert as_raw([data(1, [], y=torch.tensor([[1.0, 2.0]]))]).targets.tolist() == [[1, 2]]
 
 
-def test_a_pyg_data_set_is_a_list() -> None:
+def test_a_pyg_data_set_is_accepted_as_a_list() -> None:
     class Own(pyg.InMemoryDataset):
         def __init__(self, graphs: list[Any]):
             super().__init__()
@@ -65,7 +65,7 @@ def test_a_pyg_data_set_is_a_list() -> None:
     assert_same(as_raw(torch.utils.data.Subset(dataset, [2])), as_raw(graphs[2:]))
 
 
-def test_what_looks_like_a_pyg_graph_is_one() -> None:
+def test_an_object_with_an_edge_index_is_accepted() -> None:
     graph = SimpleNamespace(edge_index=[[0, 1], [1, 0]], num_nodes=2)
     assert_same(as_raw([graph]), as_raw([PAIR]))
 
@@ -110,7 +110,7 @@ def test_what_looks_like_a_pyg_graph_is_one() -> None:
         (data(2, [], y=torch.tensor([0, 1])), r"expected a class .*, got \[0, 1\]"),
     ],
 )
-def test_a_pyg_graph_that_does_not_fit_is_refused(graph: Any, message: str) -> None:
+def test_an_invalid_pyg_graph_is_an_error(graph: Any, message: str) -> None:
     with pytest.raises(DataError, match=f"graph 0: .*{message}"):
         as_raw([graph])
 
@@ -136,6 +136,6 @@ def test_a_pyg_graph_that_does_not_fit_is_refused(graph: Any, message: str) -> N
         ),
     ],
 )
-def test_all_pyg_graphs_have_the_same_fields(first: Any, second: Any, message: str) -> None:
+def test_graphs_with_different_fields_are_an_error(first: Any, second: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         as_raw([data(1, [], **first), data(1, [], **second)])

@@ -34,7 +34,7 @@ def data(n: int, edges: list[tuple[int, int]], **more: Any) -> Any:
         (torch.tensor([[1], [0]]), ["1", "0"]),
     ],
 )
-def test_words_and_whole_numbers_are_classes(y: Any, names: list[str]) -> None:
+def test_words_and_integers_are_classes(y: Any, names: list[str]) -> None:
     raw = as_raw([PAIR, PAIR], y)
     assert raw.classes.words() == names
     assert raw.targets is None
@@ -59,12 +59,12 @@ def test_floats_are_targets(y: Any, targets: list[list[float]]) -> None:
     assert raw.classes is None
 
 
-def test_y_takes_the_place_of_what_the_graphs_carry() -> None:
+def test_y_replaces_the_answers_of_the_graphs() -> None:
     raw = as_raw([PAIR, PAIR], ["a", "b"])
     assert as_raw(raw, [0.5, 1.5]).classes is None
     assert as_raw(raw, [0.5, 1.5]).targets.tolist() == [[0.5], [1.5]]
     assert as_raw(raw, ["c", "d"]).classes.words() == ["c", "d"]
-    odd = [data(1, [], y=torch.tensor([1, 2])), data(1, [])]  # is not even looked at
+    odd = [data(1, [], y=torch.tensor([1, 2])), data(1, [])]  # its y is not read
     assert as_raw(odd, [0, 1]).classes.words() == ["0", "1"]
 
 
@@ -84,6 +84,6 @@ def test_y_takes_the_place_of_what_the_graphs_carry() -> None:
         ([[0.5], []], "graph 1: expected finite numbers as targets, got"),
     ],
 )
-def test_a_y_that_does_not_fit_is_refused(y: Any, message: str) -> None:
+def test_an_invalid_y_is_an_error(y: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         as_raw([PAIR, PAIR], y)
