@@ -48,7 +48,7 @@ class TUFiles:
                 self._files = text_files(path, name)
                 return
             if not path.is_file():
-                raise DataError(f"{path}: expected a zip file or a folder, got neither")
+                raise DataError(f"{path}: expected a zip file or a folder, got neither.")
             self._archive = zipfile.ZipFile(path)
         try:
             with read_errors(path):
