@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.record import begin, finish, parser, words_of
 from diffpool.baselines.graclus import graclus, hierarchy, normalized_cut
 from diffpool.data import RawGraphs
-from diffpool.data.find import load_raw
+from diffpool.data.tu_collection import load_raw
 
 DATASETS = ("PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111")
 SHARES = (0.1, 0.25)  # clusters of a node

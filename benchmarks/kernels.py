@@ -35,7 +35,7 @@ from benchmarks.record import begin, finish, parser, words_of
 from benchmarks.reddit_shape import reddit_shaped
 from diffpool.baselines.graph_kernels import KERNELS, gram_matrices
 from diffpool.data import RawGraphs
-from diffpool.data.find import load_raw
+from diffpool.data.tu_collection import load_raw
 
 GENERATED = "generated"
 DATASETS = ("ENZYMES", "PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111", GENERATED)

@@ -20,7 +20,7 @@ from benchmarks.contest import Entrant, contest, draw, tidy
 from benchmarks.record import begin, finish, parser, words_of
 from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset, embedded
-from diffpool.data.find import load_raw
+from diffpool.data.tu_collection import load_raw
 from diffpool.experiments import METHODS, Method, prepared, settings_for
 from diffpool.nn import GraphClassifier
 from diffpool.training import Cohort

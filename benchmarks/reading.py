@@ -24,8 +24,8 @@ import scipy.sparse  # noqa: F401 (so that its import is not measured)
 from torch_geometric.io import read_tu_data
 
 from benchmarks.record import finish, parser
-from diffpool.data.find import load_raw
 from diffpool.data.raw import RawGraphs
+from diffpool.data.tu_collection import load_raw
 
 MODES = ("cold", "cached", "pyg")
 LONG, FEW = 30, 2  # what takes more seconds than this is repeated less often

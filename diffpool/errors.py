@@ -1,26 +1,26 @@
-"""The errors that a user can cause. The command line prints them as one line and exits with 2."""
+"""Errors that a user can fix. The command line prints them on one line and exits with status 2."""
 
 
 class DiffPoolError(Exception):
-    """Something the user can mend: the message says what was expected, what came, what to do."""
+    """The base class. The message says what was expected, what was given, and what to do."""
 
 
 class DataError(DiffPoolError):
-    """Input graphs or files are not what they should be."""
+    """Graphs or files are not as expected."""
 
 
 class SettingError(DiffPoolError):
-    """An option has a value that does not fit."""
+    """An option has an invalid value."""
 
 
 class ModelError(DiffPoolError):
-    """A model directory is missing, damaged, or does not fit the data."""
+    """A model directory is missing or damaged, or does not match the data."""
 
 
 class TrainingError(DiffPoolError):
-    """Training cannot go on, for example because the loss became NaN.
+    """Training cannot continue, for example because the loss is NaN.
 
-    `model` is the number, from 0, of the model in its cohort that it is about; None if it is about none of them.
+    `model` is the index of the model in its cohort; None if the error is not about one model.
     """
 
     def __init__(self, message: str, model: int | None = None):

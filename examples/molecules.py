@@ -1,7 +1,7 @@
-"""Molecules in, classes out: which of them can give a hydrogen bond?
+"""Classify molecules: which of them can donate a hydrogen bond?
 
-Half of the molecules have an O–H group (alcohols, acids, phenols and others), the other half has not (ethers, esters,
-ketones and others): all have oxygen. The features are those of `diffpool.data.molecules`. RDKit is needed:
+All molecules contain oxygen. Half of them have an O–H group (alcohols, acids, phenols and others), the other half do
+not (ethers, esters, ketones and others). The features are those of `diffpool.data.molecules`. Needs RDKit:
 pip install 'diffpool[molecules]'.
 """
 
@@ -38,12 +38,12 @@ def main(epochs: int = 40) -> float:
     test, train = np.split(order, [len(order) // 4])
     model = DiffPoolClassifier(epochs=epochs, seed=0).fit(graphs[train], y[train])
     accuracy = model.score(graphs[test], y[test])
-    print(f"accuracy on {len(test)} molecules kept aside: {100 * accuracy:.1f} %")
+    print(f"accuracy on {len(test)} held-out molecules: {100 * accuracy:.1f}%")
 
     known = from_smiles(list(KNOWN.values()))
     probability = model.predict_proba(known)[:, list(model.classes_).index("donor")]
     for name, p in zip(KNOWN, probability, strict=True):
-        print(f"  {name:15} gives a hydrogen bond: {100 * p:5.1f} %")
+        print(f"  {name:15} donates a hydrogen bond: {100 * p:5.1f}%")
     return accuracy
 
 

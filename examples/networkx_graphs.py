@@ -1,7 +1,7 @@
-"""NetworkX graphs in, classes out: graphs with communities against random graphs with as many edges.
+"""Classify NetworkX graphs: graphs with communities against random graphs with the same number of edges.
 
-Train, look at the accuracy on graphs that were kept aside, see which clusters a graph is pooled into, save the model
-and load it again. Everything is generated: no files, no downloads.
+Trains a model, measures its accuracy on held-out graphs, prints the clusters of one graph, and saves and loads the
+model. All graphs are generated; nothing is downloaded.
 """
 
 import tempfile
@@ -13,7 +13,7 @@ from diffpool import DiffPoolClassifier, load_model
 
 
 def make_graph(kind: str, seed: int) -> nx.Graph:
-    """Three to five groups of eight nodes, or the same number of nodes and edges at random."""
+    """Three to five communities of eight nodes, or a random graph with as many nodes and edges."""
     groups = 3 + seed % 3
     graph = nx.planted_partition_graph(groups, 8, 0.6, 0.05, seed=seed)
     if kind == "random":
@@ -21,7 +21,7 @@ def make_graph(kind: str, seed: int) -> nx.Graph:
     made = nx.Graph(graph.edges)
     made.add_nodes_from(graph.nodes)
     for node, share in nx.clustering(made).items():
-        made.nodes[node]["clustering"] = float(share)  # a number: becomes a column of the features
+        made.nodes[node]["clustering"] = float(share)  # a number becomes a column of X
     return made
 
 
@@ -32,20 +32,20 @@ def main(num_graphs: int = 240, epochs: int = 20) -> float:
 
     model = DiffPoolClassifier(epochs=epochs, seed=0).fit(graphs[test:], y[test:])
     accuracy = model.score(graphs[:test], y[:test])
-    print(f"accuracy on {test} graphs kept aside: {100 * accuracy:.1f} %")
+    print(f"accuracy on {test} held-out graphs: {100 * accuracy:.1f}%")
 
     (levels,) = model.clusters(graphs[:1])
     for number, assignment in enumerate(levels, 1):
         nodes, clusters = assignment.shape
         used = len(set(assignment.argmax(1)))
         print(
-            f"pooling {number}: {nodes} nodes into {clusters} clusters, {used} of them the first choice"
+            f"pooling {number}: {nodes} nodes into {clusters} clusters, {used} of them a first choice"
         )
 
     with tempfile.TemporaryDirectory() as directory:
         model.save(directory)
-        again = load_model(directory).predict(graphs[:test])
-    print(f"the saved model says of the first graph: {again[0]}")
+        loaded = load_model(directory).predict(graphs[:test])
+    print(f"prediction of the saved model for the first graph: {loaded[0]}")
     return accuracy
 
 

@@ -123,7 +123,7 @@ def test_what_a_killed_process_left_can_be_removed(tmp_path: Path) -> None:
     assert path.read_text() == "old"
 
 
-def test_in_a_missing_folder_there_is_nothing_to_remove(tmp_path: Path) -> None:
+def test_a_missing_folder_has_nothing_to_remove(tmp_path: Path) -> None:
     remove_unfinished(tmp_path / "nowhere" / "file.txt")
 
 
@@ -222,7 +222,7 @@ class _NoLocks:
 
 @pytest.mark.parametrize("fcntl", [None, _NoLocks])
 @pytest.mark.parametrize("wait", [True, False])
-def test_where_there_are_no_locks_work_goes_on(
+def test_without_lock_support_nothing_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fcntl: Callable[[], None] | None, wait: bool
 ) -> None:
     monkeypatch.setattr(files, "fcntl", fcntl)

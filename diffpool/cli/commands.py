@@ -25,7 +25,7 @@ from diffpool.cli.display import (
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
 from diffpool.data import GraphDataset, RawGraphs, embedded, iter_graphs, read_raw
 from diffpool.data.features import NODE_PARTS
-from diffpool.data.load import count_graphs, is_file
+from diffpool.data.sources import count_graphs, is_path
 from diffpool.data.statistics import statistics
 from diffpool.errors import DiffPoolError, SettingError
 from diffpool.experiments import (
@@ -491,7 +491,7 @@ def predict(
     model = load_model(model_dir, _device(device))
     if out.is_dir() or not out.resolve().parent.is_dir():
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
-    if is_file(dataset):
+    if is_path(dataset):
         total = count_graphs(Path(dataset))
         parts = iter_graphs(Path(dataset), PART, smiles=smiles)
     else:

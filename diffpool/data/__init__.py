@@ -1,9 +1,10 @@
+from diffpool.data.categories import Categories
+from diffpool.data.convert import as_raw
 from diffpool.data.dataset import GraphBatch, GraphDataset, sparse_graphs
 from diffpool.data.embedded import embedded
 from diffpool.data.features import FeatureMap
-from diffpool.data.load import load_dataset, read_raw
-from diffpool.data.own import as_raw, iter_graphs, read_graphs
-from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.raw import RawGraphs
+from diffpool.data.sources import iter_graphs, load_dataset, read_graphs, read_raw
 from diffpool.data.splits import Fold, hold_out, read_folds, single_split, stratified_folds
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The text files of a data set, in a zip file or a folder. Whatever is wrong with them is a DataError."""
+"""The text files of a TU data set, in a zip file or a folder. Every fault is a DataError."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ OPTIONAL = (
 )
 PARTS = REQUIRED + OPTIONAL
 
-# A zip file that claims more than this is an attack or an accident.
-MOST_BYTES = 64 << 30
-MOST_RATIO = 2000  # bytes for each byte of the zip file; COLLAB with LZMA has 34
+# A zip file that unpacks to more than this is damaged or malicious.
+MAX_BYTES = 64 << 30
+MAX_RATIO = 2000  # unpacked bytes for each byte of the zip file; COLLAB with LZMA has 34
 SPARE_BYTES = 100_000_000
 
-ENCRYPTED = 0x1  # among the flags of a member
-GET_AGAIN = "is the download complete? Get it again"
+ENCRYPTED = 0x1  # a flag of a member
+DOWNLOAD_AGAIN = "Is the download complete? Try downloading it again."
 
 
-class Files:
-    """The files `NAME_part.txt` in a zip file or a folder: all of them where `NAME_A.txt` is.
+class TUFiles:
+    """The files `NAME_part.txt` of a data set, all in the folder that has `NAME_A.txt`.
 
-    That is the top, `NAME/`, `raw/` or `NAME/raw/`; in a zip file, any folder.
+    That is the folder itself, `NAME/`, `raw/` or `NAME/raw/` in it; in a zip file, any folder.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -43,15 +43,15 @@ class Files:
         self._archive: zipfile.ZipFile | None = None
         self._files: dict[str, Path] = {}
         self._members: dict[str, zipfile.ZipInfo] = {}
-        with translated(path):
+        with read_errors(path):
             if path.is_dir():
                 self._files = text_files(path, name)
                 return
             if not path.is_file():
-                raise DataError(f"expected a zip file or a folder, got {path}, which is neither")
+                raise DataError(f"{path}: expected a zip file or a folder, got neither.")
             self._archive = zipfile.ZipFile(path)
         try:
-            with translated(path):
+            with read_errors(path):
                 self._members = _members(self._archive.infolist(), path, name)
         except DataError:
             self._archive.close()
@@ -77,11 +77,11 @@ class Files:
 
     @contextmanager
     def open(self, part: str) -> Iterator[Callable[[int], bytes]]:
-        """A function that reads the next bytes of a file."""
+        """A function that reads the next bytes of the file with this part."""
         file = self.file(part)
         if part not in self:
-            raise DataError(f"{self.path}: expected {file} in it, got {self._instead()}")
-        with translated(self.path, file):
+            raise DataError(f"{self.path}: {file} is missing. {self._found_instead()}")
+        with read_errors(self.path, file):
             stream: IO[bytes] = (
                 self._archive.open(self._members[part])
                 if self._archive is not None
@@ -89,7 +89,7 @@ class Files:
             )
 
         def read(size: int) -> bytes:
-            with translated(self.path, file):
+            with read_errors(self.path, file):
                 return stream.read(size)
 
         with stream:
@@ -100,42 +100,42 @@ class Files:
         with self.open(part) as read:
             return b"".join(iter(lambda: read(1 << 16), b""))
 
-    def _instead(self) -> str:
-        """What there is where a file is missing."""
+    def _found_instead(self) -> str:
+        """What is there where a file is missing."""
         if found := [self.file(part) for part in PARTS if part in self]:
-            return f"only {', '.join(found)}: {GET_AGAIN}"
-        with translated(self.path):
+            return f"Found only {', '.join(found)}. {DOWNLOAD_AGAIN}"
+        with read_errors(self.path):
             names = self._archive.namelist() if self._archive else map(str, self.path.iterdir())
             files = [name.rsplit("/", 1)[-1] for name in names if name.endswith("_A.txt")]
         if others := sorted({file.removesuffix("_A.txt") for file in files}):
-            return f"the data set {' and '.join(others)}: is {self.name} the right name?"
-        return f"no data set: {GET_AGAIN}"
+            return f"Found the data set {' and '.join(others)}. Is {self.name} the right name?"
+        return f"Found no data set. {DOWNLOAD_AGAIN}"
 
 
 def text_files(folder: Path, name: str) -> dict[str, Path]:
-    """The files of a data set in a folder, by part; empty if there are none."""
-    with translated(folder):
-        places = (folder, folder / name, folder / "raw", folder / name / "raw")
+    """The files of a data set in a folder, by part."""
+    with read_errors(folder):
+        candidates = (folder, folder / name, folder / "raw", folder / name / "raw")
         found = [
-            {part: file for part in PARTS if (file := place / f"{name}_{part}.txt").is_file()}
-            for place in places
+            {part: file for part in PARTS if (file := inner / f"{name}_{part}.txt").is_file()}
+            for inner in candidates
         ]
-    whole = (files for files in found if "A" in files)
-    return next(whole, next((files for files in found if files), {}))
+    with_edges = (files for files in found if "A" in files)
+    return next(with_edges, next((files for files in found if files), {}))
 
 
 def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str, zipfile.ZipInfo]:
-    """The files of a data set in a sane zip file, by part."""
+    """The files of a data set in a zip file, by part, after checking the zip file."""
     for member in members:
         if _leaves(member.orig_filename):
             raise DataError(
-                f"{path}: expected files in one folder, got the path {member.orig_filename!r}: do not trust this file"
+                f"{path}: the path {member.orig_filename!r} leads out of the archive. Do not trust this file."
             )
     total = sum(member.file_size for member in members)
-    most = min(MOST_BYTES, MOST_RATIO * path.stat().st_size + SPARE_BYTES)
-    if total > most:
+    limit = min(MAX_BYTES, MAX_RATIO * path.stat().st_size + SPARE_BYTES)
+    if total > limit:
         raise DataError(
-            f"{path}: expected at most {most:,} bytes in it, got {total:,}: it is damaged or not to be trusted"
+            f"{path}: expected at most {limit:,} unpacked bytes, got {total:,}. The file is damaged or malicious."
         )
     edges = f"{name}_A.txt"
     tops = [
@@ -146,50 +146,41 @@ def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str,
     found = {part: by_name.get(f"{top}{name}_{part}.txt") for part in PARTS}
     for part, chosen in found.items():
         if chosen is not None and chosen.flag_bits & ENCRYPTED:
-            raise DataError(
-                f"{path}: expected {name}_{part}.txt without a password, got it encrypted: pack it without one"
-            )
+            raise DataError(f"{path}: {name}_{part}.txt is encrypted. Pack it without a password.")
     return {part: chosen for part, chosen in found.items() if chosen is not None}
 
 
 def _leaves(member: str) -> bool:
-    """Whether the path of a member leads out of the archive, on any system."""
+    """Whether the path of a member leads out of the archive, on any operating system."""
     drive = re.match(r"[A-Za-z]:", member) is not None
     return drive or "\\" in member or member.startswith("/") or ".." in member.split("/")
 
 
 @contextmanager
-def translated(path: Path, member: str | None = None) -> Iterator[None]:
-    """Turn whatever reading raises into a DataError: the libraries of compression raise nearly anything."""
+def read_errors(path: Path, member: str | None = None) -> Iterator[None]:
+    """Turn any exception raised while reading into a DataError: decompressors raise nearly every type."""
     where = f"{path}" if member is None else f"{path}: {member}"
     try:
         yield
     except DataError:
         raise
     except PermissionError as error:
-        raise DataError(
-            f"{where}: expected to be allowed to read it, got no permission: change its mode"
-        ) from error
+        raise DataError(f"{where}: no permission to read it. Change its mode.") from error
     except MemoryError as error:
         raise DataError(
-            f"{where}: expected what fits into memory, got more: it is damaged or too large for this machine"
+            f"{where}: it does not fit into memory. It is damaged, or too large for this machine."
         ) from error
     except NotImplementedError as error:
         raise DataError(
-            f"{where}: expected a compression that Python knows, got another ({error}): pack it with deflate"
+            f"{where}: Python does not support its compression ({error}). Pack it with deflate."
         ) from error
     except zipfile.BadZipFile as error:
-        what = (
-            "a zip file, got something else or half of one"
-            if member is None
-            else "it whole, got it damaged"
-        )
-        raise DataError(f"{where}: expected {what} ({error}): {GET_AGAIN}") from error
+        what = "not a zip file, or an incomplete one" if member is None else "the file is damaged"
+        raise DataError(f"{where}: {what} ({error}). {DOWNLOAD_AGAIN}") from error
     except OSError as error:
         raise DataError(
-            f"{where}: expected to read it, got an error ({error.strerror or error}): {GET_AGAIN}"
+            f"{where}: it could not be read ({error.strerror or error}). {DOWNLOAD_AGAIN}"
         ) from error
     except Exception as error:
-        raise DataError(
-            f"{where}: expected it whole, got it damaged ({error or type(error).__name__}): {GET_AGAIN}"
-        ) from error
+        reason = error or type(error).__name__
+        raise DataError(f"{where}: the file is damaged ({reason}). {DOWNLOAD_AGAIN}") from error

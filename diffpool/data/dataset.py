@@ -1,4 +1,4 @@
-"""A data set of graphs: one big ragged batch, plus labels."""
+"""A data set: all graphs as one ragged batch, with node features and labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from diffpool.graphs import SparseGraphs
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphBatch:
-    """Some graphs of a data set with their features and labels."""
+    """Some graphs of a data set, with their features and labels."""
 
     graphs: SparseGraphs
     x: Tensor  # [N, F]
@@ -32,16 +32,16 @@ class GraphBatch:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphDataset:
-    """Graphs with node features and class labels (or targets for regression), kept as one ragged batch."""
+    """Graphs with node features and classes (or targets for regression), stored as one ragged batch."""
 
     name: str
     graphs: SparseGraphs
     x: Tensor  # [N, F]
     y: Tensor  # [B] int64, from 0; or [B, T] float for regression
-    class_names: tuple[str, ...]  # none for regression
-    features: str  # what the columns of x are
-    feature_map: FeatureMap | None = None  # how x was made
-    communities: Tensor | None = None  # [N] int64, where the data set was generated with known ones
+    class_names: tuple[str, ...]  # empty for regression
+    features: str  # describes the columns of x
+    feature_map: FeatureMap | None = None  # computes x
+    communities: Tensor | None = None  # [N] int64, if the data set was generated from them
 
     @classmethod
     def from_raw(
@@ -51,15 +51,14 @@ class GraphDataset:
         edges: bool | None = False,
         directed: bool = False,
     ) -> GraphDataset:
-        """Raw graphs with a choice of features, and edge features if `edges` (None: if there are any).
+        """Compute node features and, if `edges`, edge features (None: if the graphs have any), see `FeatureMap.choose`.
 
-        See `FeatureMap.choose`.
-
-        The missing reverse of an edge is added, unless `directed`. With targets and no classes it is for regression.
+        Unless `directed`, the missing reverse of an edge is added. Graphs with targets and no classes are for
+        regression.
         """
         raw = raw if directed else raw.undirected()
         feature_map = FeatureMap.choose(raw, features, edges)
-        made = feature_map.apply(raw)
+        computed = feature_map.apply(raw)
         if raw.classes is not None:
             y, names = (
                 torch.from_numpy(raw.classes.codes[:, 0].astype(np.int64)),
@@ -69,12 +68,12 @@ class GraphDataset:
             y, names = torch.from_numpy(raw.targets).float(), ()
         else:
             raise DataError(
-                f"expected a class or a target for every graph of {raw.name}, got neither: add them to train"
+                f"{raw.name}: the graphs have neither classes nor targets. Training needs one of them."
             )
         return cls(
             name=raw.name,
-            graphs=sparse_graphs(raw, made),
-            x=torch.from_numpy(made.x),
+            graphs=sparse_graphs(raw, computed),
+            x=torch.from_numpy(computed.x),
             y=y,
             class_names=names,
             features=feature_map.describe(),
@@ -84,11 +83,11 @@ class GraphDataset:
     def __post_init__(self) -> None:
         if self.x.shape[0] != self.graphs.num_nodes:
             raise DataError(
-                f"expected one row of features for each of {self.graphs.num_nodes} nodes, got {self.x.shape[0]}"
+                f"expected one row of features for each of {self.graphs.num_nodes} nodes, got {self.x.shape[0]}."
             )
         if len(self.y) != len(self.graphs):
             raise DataError(
-                f"expected one label for each of {len(self.graphs)} graphs, got {len(self.y)}"
+                f"expected one label for each of {len(self.graphs)} graphs, got {len(self.y)}."
             )
 
     def __len__(self) -> int:
@@ -104,7 +103,7 @@ class GraphDataset:
 
     @property
     def num_outputs(self) -> int:
-        """Classes, or numbers to predict."""
+        """Number of classes, or of targets."""
         return self.y.shape[1] if self.regression else self.num_classes
 
     @property
@@ -113,11 +112,11 @@ class GraphDataset:
 
     @property
     def largest(self) -> int:
-        """Nodes of the largest graph."""
+        """Number of nodes of the largest graph."""
         return self.graphs.layout.largest
 
     def batch(self, graphs: Sequence[int] | np.ndarray | Tensor) -> GraphBatch:
-        """These graphs in this order."""
+        """The graphs with these indices, in this order."""
         chosen = torch.as_tensor(graphs, dtype=torch.int64)
         selected, nodes = self.graphs.select(chosen)
         return GraphBatch(selected, self.x[nodes], self.y[chosen.to(self.y.device)])
@@ -136,7 +135,7 @@ class GraphDataset:
 
 
 def sparse_graphs(raw: RawGraphs, features: Features) -> SparseGraphs:
-    """The batch of these graphs, with their edge features."""
+    """The graphs as a batch, with edge features."""
     symmetric = None if raw.directed else True
     return SparseGraphs.from_csr(
         raw.sizes, raw.indptr, raw.source, raw.edge_weights, features.edges, symmetric

@@ -1,4 +1,4 @@
-"""One file from a server: resumed where it broke off, and never half of it under its name."""
+"""Download one file. Interrupted downloads resume, and the file appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any
 from diffpool.errors import DataError
 from diffpool.files import file_lock, move_into_place
 
-Progress = Callable[[int, int | None], None]  # bytes received, bytes in all
-About = dict[str, Any]  # a file on a server: url, etag, modified, size
+Progress = Callable[[int, int | None], None]  # bytes received, bytes in total (None: unknown)
+Version = dict[str, Any]  # of a file on a server: url, etag, modified, size
 
 ATTEMPTS = 4
-WAIT = 1.0  # seconds before the second attempt; twice as many before each further one
-TIMEOUT = 30.0  # seconds without a byte
+WAIT = 1.0  # seconds before the second attempt; doubles for each further one
+TIMEOUT = 30.0  # seconds without receiving a byte
 PIECE = 1 << 16
 
 
 class DownloadError(DataError):
-    """The reason, for a message of which it is a part. `missing`: the server does not have the file."""
+    """The reason, as part of a longer message. `missing`: the server does not have the file."""
 
     def __init__(self, reason: str, missing: bool = False) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class DownloadError(DataError):
 
 
 class _TryAgain(Exception):
-    """The attempt failed in a way that another one may not."""
+    """The attempt failed, but another one may succeed."""
 
 
 def download(
@@ -43,7 +43,7 @@ def download(
     progress: Progress | None = None,
     refresh: bool = False,
 ) -> None:
-    """Get the file, unless it is there; `check` raises a DataError if it is not what it should be."""
+    """Download `url` to `target`, unless it exists or with `refresh`; `check` raises a DataError for a wrong file."""
     part = target.with_name(f"{target.name}.part")
     try:
         with file_lock(target.with_name(f"{target.name}.lock")):
@@ -53,10 +53,10 @@ def download(
             try:
                 check(part)
             except DataError as error:
-                _forget(part)
-                raise DownloadError(f"{url} gave something else: {error}") from error
+                _remove(part)
+                raise DownloadError(f"{url} sent something else: {error}") from error
             move_into_place(part, target)
-            _forget(part)
+            _remove(part)
     except OSError as error:
         raise DownloadError(f"{target} cannot be written: {error.strerror or error}") from error
 
@@ -69,26 +69,26 @@ def _get(url: str, part: Path, progress: Progress | None) -> None:
             return _attempt(url, part, progress)
         except _TryAgain as error:
             reason = str(error)
-    raise DownloadError(f"{url} could not be had in {ATTEMPTS} attempts: {reason}")
+    raise DownloadError(f"{url} could not be downloaded in {ATTEMPTS} attempts: {reason}")
 
 
 def _attempt(url: str, part: Path, progress: Progress | None) -> None:
-    """Get what is missing of the file."""
-    done, before = _begun(url, part)
+    """Download the part of the file that is missing."""
+    done, before = _resumable(url, part)
     headers = {"User-Agent": "diffpool", "Accept-Encoding": "identity"}
     if done:
         headers["Range"] = f"bytes={done}-"
         if validator := before["etag"] or before["modified"]:
-            headers["If-Range"] = validator  # a changed file comes as a whole
+            headers["If-Range"] = validator  # if the file has changed, the server sends all of it
     with _answer(urllib.request.Request(url, headers=headers), part) as response:
-        about = _about(url, response)
-        if response.status != 206:  # the whole file, whatever was asked for
+        version = _version(url, response)
+        if response.status != 206:  # the server sends the whole file, even if asked for a part
             done = 0
-        elif _first_byte(response) != done or not _same_version(about, before):
-            _forget(part)
+        elif _first_byte(response) != done or not _same_version(version, before):
+            _remove(part)
             raise _TryAgain("the file changed on the server")
-        size = about["size"]
-        _about_file(part).write_text(json.dumps(about))
+        size = version["size"]
+        _version_file(part).write_text(json.dumps(version))
         with part.open("ab" if done else "wb") as file:
             while piece := _next(response):
                 file.write(piece)
@@ -97,8 +97,8 @@ def _attempt(url: str, part: Path, progress: Progress | None) -> None:
                     progress(done, size)
     if size is not None and done != size:
         if done > size:
-            _forget(part)
-        raise _TryAgain(f"it ended after {done:,} of {size:,} bytes")
+            _remove(part)
+        raise _TryAgain(f"the download ended after {done:,} of {size:,} bytes")
 
 
 @contextlib.contextmanager
@@ -107,28 +107,28 @@ def _answer(request: urllib.request.Request, part: Path) -> Iterator[http.client
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # what is there already is not the beginning of the file
-            _forget(part)
+        if error.code == 416:  # what is already here is not the beginning of the file
+            _remove(part)
             raise _TryAgain("the file changed on the server") from error
-        reason = f"it answered {error.code} {error.reason}"
+        reason = f"the server answered {error.code} {error.reason}"
         if error.code in (408, 429) or error.code >= 500:
             raise _TryAgain(reason) from error
         missing = error.code in (404, 410)
         raise DownloadError(f"{request.full_url}: {reason}", missing) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         cause = getattr(error, "reason", error)
-        if _may_pass(cause):
+        if _is_temporary(cause):
             raise _TryAgain(str(cause) or type(cause).__name__) from error
         raise DownloadError(f"{request.full_url} cannot be reached: {cause}") from error
     with response:
         yield response
 
 
-def _may_pass(cause: object) -> bool:
-    """Whether this trouble may be gone in a moment: a broken connection, but not one that never came about."""
-    never = isinstance(cause, (ConnectionRefusedError, http.client.InvalidURL))
+def _is_temporary(cause: object) -> bool:
+    """Whether another attempt may succeed: after a broken connection, but not after a refused one."""
+    refused = isinstance(cause, (ConnectionRefusedError, http.client.InvalidURL))
     broken = isinstance(cause, (TimeoutError, ConnectionError, http.client.HTTPException))
-    return broken and not never
+    return broken and not refused
 
 
 def _next(response: http.client.HTTPResponse) -> bytes:
@@ -138,8 +138,8 @@ def _next(response: http.client.HTTPResponse) -> bytes:
         raise _TryAgain(str(error) or type(error).__name__) from error
 
 
-def _about(url: str, response: http.client.HTTPResponse) -> About:
-    """Which version of the file this is, and its size."""
+def _version(url: str, response: http.client.HTTPResponse) -> Version:
+    """The version of the file that the server sends, and its size."""
     range_, length = response.headers.get("Content-Range"), response.headers.get("Content-Length")
     size = range_.rsplit("/", 1)[-1] if range_ else length
     etag = response.headers.get("ETag")
@@ -151,8 +151,8 @@ def _about(url: str, response: http.client.HTTPResponse) -> About:
     }
 
 
-def _same_version(a: About, b: About) -> bool:
-    """Whether nothing that both say differs; the second answer need not repeat everything."""
+def _same_version(a: Version, b: Version) -> bool:
+    """Whether all values that both have are equal; the second response need not repeat everything."""
     return all(a[key] == b[key] for key in a if a[key] is not None and b[key] is not None)
 
 
@@ -161,25 +161,25 @@ def _first_byte(response: http.client.HTTPResponse) -> int | None:
     return int(words[0]) if words[0].isdecimal() else None
 
 
-# --- what an interrupted download leaves -------------------------------------------------------------------------
+# --- what an interrupted download leaves
 
 
-def _about_file(part: Path) -> Path:
+def _version_file(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-def _begun(url: str, part: Path) -> tuple[int, About]:
-    """How many bytes are there already, and of which version of the file; 0 if they are of no use."""
+def _resumable(url: str, part: Path) -> tuple[int, Version]:
+    """The number of bytes that are already here, and the version of the file; 0 if they cannot be used."""
     try:
-        about = json.loads(_about_file(part).read_text())
+        version = json.loads(_version_file(part).read_text())
         done = part.stat().st_size
-        if about["url"] == url and about["size"] is not None and 0 < done < about["size"]:
-            return done, about
+        if version["url"] == url and version["size"] is not None and 0 < done < version["size"]:
+            return done, version
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return 0, {}
 
 
-def _forget(part: Path) -> None:
-    for file in (part, _about_file(part)):
+def _remove(part: Path) -> None:
+    for file in (part, _version_file(part)):
         file.unlink(missing_ok=True)

@@ -1,12 +1,12 @@
-"""A generated data set that flat GraphSAGE cannot solve and DiffPool can: are two marks in the same community?
+"""A generated data set that DiffPool can solve and flat GraphSAGE cannot: are two marks in the same community?
 
-Every graph has K communities, each a ladder longer than the receptive field of the network, joined at their middles by
-single edges. Each community has its own random unit vector, new in each graph, which its nodes carry with noise (the
-identifiability that the paper assumes). m communities carry mark A at one end and m carry mark B at the other end: in
-class 1 the same m communities, in class 0 disjoint ones. Local views and counts are the same in both classes, and with
-12 rungs no node sees both marks of its community within five hops. A network that adds up what its nodes see (a mean
-or sum readout and a softmax layer) has nothing to go by; one that pools each community into a cluster of its own finds
-both marks in one place. A maximum over nodes is another way out: it can compare the vectors seen at the two marks.
+Every graph has K communities, each a ladder longer than the receptive field of the network, connected at their middles
+by single edges. Each community has a random unit vector, new in every graph, which its nodes carry with noise (the
+identifiability that the paper assumes). m communities carry mark A at one end and m carry mark B at the other end: the
+same m communities in class 1, disjoint ones in class 0. Neighborhoods and counts are the same in both classes, and with
+12 rungs no node sees both marks of its community within five hops. A network that sums over nodes (a mean or sum
+readout and a softmax layer) cannot tell the classes apart; one that pools each community into a cluster finds both
+marks in the same cluster. A maximum over nodes also works: it can compare the vectors seen at the two marks.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def embedded(
     code_size: int = 4,
     noise: float = 0.05,
 ) -> GraphDataset:
-    """The data set, from a seed."""
+    """Generate the data set from a seed."""
     if 2 * marked > communities:
         raise SettingError(
-            f"expected at least {2 * marked} communities for {marked} marked ones, got {communities}"
+            f"expected at least {2 * marked} communities for {marked} marked ones, got {communities}."
         )
     rng = np.random.default_rng(seed)
     k, size = communities, 2 * rungs
@@ -45,7 +45,7 @@ def embedded(
     start = np.arange(num_graphs * k)[:, None, None] * size
     inside = (ladder[None] + start).transpose(1, 0, 2).reshape(2, -1)
 
-    # Edges between them: a random spanning path and one more edge a graph, at the middles.
+    # Edges between them: a random path through all of them and one more edge per graph, at the middles.
     order = rng.permuted(np.tile(np.arange(k), (num_graphs, 1)), axis=1)
     pairs = np.concatenate(
         [np.stack([order[:, :-1], order[:, 1:]], -1), order[:, None, [0, -1]]], 1

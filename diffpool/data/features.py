@@ -1,7 +1,7 @@
-"""Which columns X has: an explicit choice, fixed on the data set it was made for, and kept with every model.
+"""Node and edge features: which columns X has. The choice is made once for a data set and saved with every model.
 
-Attributes and the logarithm of the degree are standardized, by the model itself (`nn.Standardize`), with the mean and
-sd of its training graphs; the columns here are raw.
+Attributes and log-degrees are standardized by the model itself (`nn.Standardize`), with the mean and standard deviation
+of its training graphs. Here they are raw.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.categories import Categories
+from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError, SettingError
 
 NODE_PARTS = {
@@ -26,8 +27,8 @@ NODE_PARTS = {
     "constant": "the number 1",
 }
 EDGE_PARTS = {"attributes": "the edge attributes", "labels": "one-hot edge labels"}
-STANDARDISED = ("attributes", "log-degree")
-MOST_DEGREES = 127  # larger degrees share the last column of the one-hot degree
+STANDARDIZED = ("attributes", "log-degree")
+MAX_DEGREE = 127  # larger degrees share the last column of the one-hot degree
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +39,15 @@ class Features:
     edges: np.ndarray | None  # [E, C] float32
     unseen: dict[
         str, Counter[str]
-    ]  # labels that the map does not know, with the number of rows, by table and column
+    ]  # labels that the map does not know, and their number of rows, by table and column
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """From raw graphs to the columns of X (and the channels of the edges), in the order of `nodes` and `edges`."""
+    """Computes the columns of X, and the edge features, in the order of `nodes` and `edges`."""
 
-    nodes: tuple[str, ...]  # of NODE_PARTS
-    edges: tuple[str, ...] = ()  # of EDGE_PARTS
+    nodes: tuple[str, ...]  # keys of NODE_PARTS
+    edges: tuple[str, ...] = ()  # keys of EDGE_PARTS
     node_labels: tuple[tuple[str, ...], ...] = ()  # the known names in each column
     node_attributes: int = 0
     most_degree: int = 0
@@ -59,8 +60,8 @@ class FeatureMap:
             unknown = [part for part in chosen if part not in parts]
             if unknown:
                 raise SettingError(
-                    f"expected features of {', '.join(parts)}, got {unknown[0]!r}: "
-                    "join several with commas, such as labels,degree"
+                    f"expected features from {', '.join(parts)}, got {unknown[0]!r}. "
+                    "Join several with commas, for example labels,degree."
                 )
         widths = {
             "attributes": self.node_attributes,
@@ -79,7 +80,7 @@ class FeatureMap:
         `edges`: also their labels and attributes, as channels; None: if there are any.
         """
         if isinstance(nodes, str):
-            nodes = nodes.split(",") if nodes != "auto" else _usual(raw)
+            nodes = nodes.split(",") if nodes != "auto" else _default(raw)
         parts = tuple(dict.fromkeys(part.strip() for part in nodes))
         wanted = [
             ("labels" in parts, raw.node_labels, "node labels"),
@@ -88,8 +89,8 @@ class FeatureMap:
         for asked, table, what in wanted:
             if asked and table is None:
                 raise SettingError(
-                    f"expected features that {raw.name} has, got {','.join(parts)}: it has no {what}; "
-                    "try degree, log-degree, clustering or constant"
+                    f"features {','.join(parts)}: {raw.name} has no {what}. "
+                    "Try degree, log-degree, clustering or constant."
                 )
         channels = []
         if edges is not False:
@@ -97,8 +98,8 @@ class FeatureMap:
             channels += ["attributes"] if raw.edge_attributes is not None else []
             if edges and not channels:
                 raise SettingError(
-                    f"expected edge labels or attributes in {raw.name}, got neither: "
-                    "choose a convolution without edge features"
+                    f"{raw.name} has neither edge labels nor edge attributes. "
+                    "Choose a convolution without edge features."
                 )
         largest = int(np.diff(raw.undirected().indptr).max(initial=0)) if "degree" in parts else 0
         labels, attributes = raw.node_labels, raw.node_attributes
@@ -109,7 +110,7 @@ class FeatureMap:
             edges=tuple(channels),
             node_labels=labels.names if use_labels else (),  # type: ignore[union-attr]
             node_attributes=attributes.shape[1] if use_attributes else 0,  # type: ignore[union-attr]
-            most_degree=min(largest, MOST_DEGREES),
+            most_degree=min(largest, MAX_DEGREE),
             edge_labels=raw.edge_labels.names if "labels" in channels else (),  # type: ignore[union-attr]
             edge_attributes=raw.edge_attributes.shape[1] if "attributes" in channels else 0,  # type: ignore[union-attr]
         )
@@ -125,11 +126,11 @@ class FeatureMap:
 
     @property
     def standardized(self) -> np.ndarray:
-        """[F]: which columns a model standardizes."""
-        return np.repeat([p in STANDARDISED for p in self.widths], list(self.widths.values()))
+        """[F] bool: the columns that a model standardizes."""
+        return np.repeat([p in STANDARDIZED for p in self.widths], list(self.widths.values()))
 
     def apply(self, raw: RawGraphs) -> Features:
-        """The features of these graphs; a label that the map does not know is a row of zeros and is reported."""
+        """The features of these graphs. A label that the map does not know becomes a row of zeros and is reported."""
         unseen: dict[str, Counter[str]] = {}
         columns = [self._nodes(part, raw, unseen) for part in self.nodes]
         x = (
@@ -165,7 +166,7 @@ class FeatureMap:
         return out
 
     def describe(self) -> str:
-        """For people: `attributes (18), labels (3)`."""
+        """A summary such as `attributes (18), labels (3)`."""
         nodes = ", ".join(f"{part} ({width})" for part, width in self.widths.items())
         return nodes if not self.edges else f"{nodes}; edges: {', '.join(self.edges)}"
 
@@ -176,7 +177,7 @@ class FeatureMap:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> FeatureMap:
-        """What `to_json` made; raises TypeError, ValueError or SettingError for anything else."""
+        """The inverse of `to_json`; raises TypeError, ValueError or SettingError for anything else."""
         counts = ("node_attributes", "most_degree", "edge_attributes")
         lists = ("nodes", "edges", "node_labels", "edge_labels")
         if set(values) != {*counts, *lists}:
@@ -189,7 +190,7 @@ class FeatureMap:
 
 
 def _freeze(value: Any) -> Any:
-    """Lists of words, or of lists of words, as tuples."""
+    """Nested lists of words as tuples."""
     if isinstance(value, list):
         return tuple(_freeze(v) for v in value)
     if not isinstance(value, str):
@@ -197,7 +198,7 @@ def _freeze(value: Any) -> Any:
     return value
 
 
-def _usual(raw: RawGraphs) -> list[str]:
+def _default(raw: RawGraphs) -> list[str]:
     parts = ["attributes"] if raw.node_attributes is not None else []
     parts += ["labels"] if raw.node_labels is not None else []
     return parts or ["degree", "log-degree"]
@@ -207,13 +208,13 @@ def _required(raw: RawGraphs, field: str, columns: int) -> Any:
     table = getattr(raw, field)
     what = field.replace("_", " ")
     rows = raw.num_edges if field.startswith("edge") else raw.num_nodes
-    if rows == 0:  # a table without rows may be missing or have any number of columns
+    if rows == 0:  # a table without rows may be missing, or have any number of columns
         return _empty(field, columns)
     if table is None:
-        raise DataError(f"expected {what} ({columns} columns) in {raw.name}, got none")
+        raise DataError(f"{raw.name}: expected {columns} columns of {what}, got none")
     got = table.columns if isinstance(table, Categories) else table.shape[1]
     if got != columns:
-        raise DataError(f"expected {columns} columns of {what} in {raw.name}, got {got}")
+        raise DataError(f"{raw.name}: expected {columns} columns of {what}, got {got}")
     return table
 
 
@@ -232,8 +233,8 @@ def _one_hot(
     out = np.zeros((len(table), sum(len(n) for n in names)), np.float32)
     start = 0
     for c, known in enumerate(names):
-        place = {name: i for i, name in enumerate(known)}
-        column = np.array([place.get(name, -1) for name in table.names[c]], np.int64)
+        index = {name: i for i, name in enumerate(known)}
+        column = np.array([index.get(name, -1) for name in table.names[c]], np.int64)
         column = column[table.codes[:, c]] if len(column) else np.empty(0, np.int64)
         rows = np.flatnonzero(column >= 0)
         out[rows, start + column[rows]] = 1
@@ -247,10 +248,10 @@ def _one_hot(
     return out
 
 
-def clustering_coefficients(raw: RawGraphs, most_edges: int = 2_000_000) -> np.ndarray:
-    """[N]: the share of a node's pairs of neighbors that are neighbors of each other; 0 with fewer than two.
+def clustering_coefficients(raw: RawGraphs, max_edges: int = 2_000_000) -> np.ndarray:
+    """[N]: the fraction of a node's pairs of neighbors that are connected; 0 for fewer than two neighbors.
 
-    Some graphs at a time, so that memory stays within a few times their edges.
+    Processes about `max_edges` edges at a time, which bounds the memory.
     """
     from scipy.sparse import csr_array
 
@@ -259,7 +260,7 @@ def clustering_coefficients(raw: RawGraphs, most_edges: int = 2_000_000) -> np.n
     out = np.zeros(raw.num_nodes)
     start = 0
     while start < len(raw):
-        limit = raw.indptr[ends[start]] + most_edges
+        limit = raw.indptr[ends[start]] + max_edges
         stop = int(np.searchsorted(raw.indptr[ends], limit, side="right")) - 1
         stop = min(max(stop, start + 1), len(raw))
         a, b = ends[start], ends[stop]

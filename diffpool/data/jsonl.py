@@ -1,4 +1,4 @@
-"""Graphs in a JSON-lines file, one in each line: docs/own-graphs.md has the schema."""
+"""Graphs in a JSON lines file, one per line. The schema is in docs/own-graphs.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import reprlib
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,11 +17,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from diffpool.data.raw import Categories, RawGraphs, _numerically, concatenate
+from diffpool.data.categories import Categories, Names
+from diffpool.data.raw import RawGraphs, concatenate, missing_node
 from diffpool.errors import DataError, SettingError
 from diffpool.files import atomic_write
 
-# In all lines or in none, and what they are in RawGraphs.
+# Keys that must be in all lines or in none, and their fields in RawGraphs.
 SHARED = {
     "node_labels": "node_labels",
     "node_attributes": "node_attributes",
@@ -33,10 +34,11 @@ SHARED = {
 }
 KEYS = ("id", "nodes", "edges", "directed", *SHARED)
 
-MOST_NODES = 10_000_000  # in a line: a few bytes can ask for any number of nodes
-MOST_SPARE = 10_000_000  # nodes in memory beyond one for each byte read
-MOST_BYTES = 1 << 28  # in a line: a small .gz file can hold any number of them
-WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")  # names that are written as numbers
+MAX_NODES = 10_000_000  # per line: a few bytes can ask for any number of nodes
+MAX_EXTRA_NODES = 10_000_000  # nodes in memory beyond one for each byte read
+MAX_BYTES = 1 << 28  # per line: a small .gz file can hold any number of bytes
+ONE_PER_LINE = "Write one graph per line."
+INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")  # names that are written as numbers
 
 
 def read_jsonl(path: str | Path, name: str | None = None) -> RawGraphs:
@@ -45,17 +47,17 @@ def read_jsonl(path: str | Path, name: str | None = None) -> RawGraphs:
 
 
 def iter_jsonl(path: str | Path, size: int, name: str | None = None) -> Iterator[RawGraphs]:
-    """The graphs of a file, `size` at a time: never more than that in memory."""
+    """The graphs of a file, `size` at a time, so that no more are in memory."""
     check_size(size)
     return _chunks(Path(path), size, name)
 
 
 def write_jsonl(path: str | Path, raw: RawGraphs) -> None:
-    """Write graphs so that `read_jsonl` gives them back, less the categories that no row has."""
+    """Write graphs; `read_jsonl` returns the same ones, without categories that no row has."""
     path = Path(path)
     try:
         with atomic_write(path) as temporary, temporary.open("wb") as plain:
-            # without name and time: the same graphs are the same bytes
+            # no name or time in the gzip header, so that equal graphs give equal files
             file: Any = gzip.GzipFile("", "wb", 6, plain, 0) if path.suffix == ".gz" else plain
             for graph in _objects(raw):
                 text = json.dumps(graph, ensure_ascii=False, allow_nan=False)
@@ -64,53 +66,27 @@ def write_jsonl(path: str | Path, raw: RawGraphs) -> None:
                 file.close()
     except OSError as error:
         raise DataError(
-            f"{path}: expected a place to write to, got: {error.strerror}: choose another"
+            f"{path}: the file could not be written ({error.strerror}). Choose another path."
         ) from error
     except ValueError as error:
         raise DataError(
-            f"{path}: expected finite numbers and proper text, got others ({error}): clean them first"
+            f"{path}: expected finite numbers and valid text ({error}). Remove or replace the others."
         ) from error
 
 
 def check_size(size: int) -> None:
-    """Raise a SettingError unless graphs can be read so many at a time."""
+    """Raise a SettingError unless graphs can be read `size` at a time."""
     if size < 1:
-        raise SettingError(f"expected at least 1 graph at a time, got {size}: give a larger size")
-
-
-class Names(dict[str, int]):
-    """A number for each name, in the order in which they come."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = number = len(self)
-        return number
-
-    def codes(self, names: Sequence[str]) -> np.ndarray:
-        return np.fromiter(map(self.__getitem__, names), np.int32, len(names))
-
-
-def categories(columns: Sequence[tuple[Names, np.ndarray]]) -> Categories:
-    """Columns of codes [rows] as categories: numbers in numerical order, then words."""
-    codes, names = [], []
-    for found, column in columns:
-        ordered = sorted(found, key=_numerically)
-        place = np.empty(len(found), np.int32)
-        place[[found[name] for name in ordered]] = np.arange(len(found), dtype=np.int32)
-        codes.append(place[column])
-        names.append(tuple(ordered))
-    return Categories(np.stack(codes, 1), tuple(names))
+        raise SettingError(f"expected a size of at least 1 graph, got {size}.")
 
 
 class _Fault(Exception):
-    """What is wrong with a line."""
-
-    def __init__(self, expected: str, got: str, do: str):
-        super().__init__(f"expected {expected}, got {got}: {do}")
+    """The message about a line."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Graph:
-    """One line, checked. A table without rows has no columns."""
+    """The graph of one line. A table without rows has no columns."""
 
     nodes: int
     edges: np.ndarray  # [E, 2]
@@ -136,9 +112,7 @@ def _chunks(path: Path, size: int | None, name: str | None) -> Iterator[RawGraph
             if len(chunk.sizes) == size:
                 yield chunk.take()
         if not chunk.first:
-            raise DataError(
-                f"{path}: expected a graph in each line, got an empty file: write one into it"
-            )
+            raise DataError(f"{path}: the file is empty. Write one graph per line.")
         if chunk.sizes:
             yield chunk.take()
 
@@ -148,25 +122,25 @@ def _open(path: Path) -> IO[bytes]:
         file: Any = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
     except OSError as error:
         raise DataError(
-            f"{path}: expected a file that can be read, got: {error.strerror}: is the name right?"
+            f"{path}: the file could not be read ({error.strerror}). Is the name right?"
         ) from error
     return file
 
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of each line that is not blank."""
+    """Number and content of each line that is not blank."""
     number = 0
     while True:
         number += 1
         try:
-            line = file.readline(MOST_BYTES + 1)
+            line = file.readline(MAX_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(
-                f"{path}, line {number}: expected a whole file, got a damaged one ({error}): get it anew"
+                f"{path}, line {number}: the file is damaged ({error}). Try downloading it again."
             ) from error
-        if len(line) > MOST_BYTES:
+        if len(line) > MAX_BYTES:
             raise DataError(
-                f"{path}, line {number}: expected at most {MOST_BYTES} bytes, got more: one graph a line"
+                f"{path}, line {number}: expected at most {MAX_BYTES} bytes, got more. Write one graph per line."
             )
         if not line:
             return
@@ -176,31 +150,31 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 class _Chunk:
-    """The graphs read and not yet taken, and what those of all chunks have in common."""
+    """The graphs read since the last `take`, and what all chunks of the file have in common."""
 
     def __init__(self, name: str):
         self.name = name
-        self.first = 0  # the line of the first graph
-        self.keys: set[str] = set()  # those of SHARED in it
-        self.widths: dict[str, tuple[int, int]] = {}  # columns, and the line that had them first
+        self.first = 0  # line number of the first graph
+        self.keys: set[str] = set()  # keys of SHARED in that graph
+        self.widths: dict[
+            str, tuple[int, int]
+        ] = {}  # number of columns, and the line where it was first seen
         self._clear()
 
     def _clear(self) -> None:
         self.sizes: list[int] = []
-        self.spare = 0
+        self.extra_nodes = 0
         self.directed: list[bool] = []
         self.edges: list[np.ndarray] = []
         self.tables: dict[str, list[np.ndarray]] = {}  # numbers or codes [rows, columns], by graph
-        self.names: dict[str, list[Names]] = {}  # of each column of codes
+        self.names: dict[str, list[Names]] = {}  # for each column of codes
 
     def add(self, graph: _Graph, line: int, num_bytes: int) -> None:
         self._check(graph, line)
-        self.spare += graph.nodes - num_bytes
-        if self.spare > MOST_SPARE:
+        self.extra_nodes += graph.nodes - num_bytes
+        if self.extra_nodes > MAX_EXTRA_NODES:
             raise _Fault(
-                "nodes with edges or labels",
-                f"{MOST_SPARE} without any",
-                "read fewer graphs at once",
+                f"more than {MAX_EXTRA_NODES} nodes have neither edges nor labels. Read fewer graphs at a time."
             )
         self.sizes.append(graph.nodes)
         self.directed.append(graph.directed)
@@ -219,24 +193,22 @@ class _Chunk:
         if not self.first:
             self.first, self.keys = line, set(widths)
         for key in sorted(self.keys ^ set(widths)):
-            here, there = ("none", "one") if key in self.keys else ("one", "none")
+            verb = "lacks" if key in self.keys else "has"
             raise _Fault(
-                f"{key} in every graph or in none",
-                f"{here} here and {there} in line {self.first}",
-                "add what is missing or leave it out everywhere",
+                f"expected {key} in every graph or in none, but unlike line {self.first} this line {verb} it. "
+                "Add what is missing, or leave it out everywhere."
             )
         for key, width in widths.items():
             expected, where = self.widths.setdefault(key, (width, line)) if width else (0, 0)
             if width != expected:
                 raise _Fault(
-                    f"as many columns of {key} as in line {where}, {expected}",
-                    str(width),
-                    "give all graphs the same columns",
+                    f"expected {expected} columns of {key}, as in line {where}, got {width}. "
+                    "Give all graphs the same columns."
                 )
 
     def take(self) -> RawGraphs:
-        """The graphs added since the last time."""
-        groups = [np.flatnonzero(np.array(self.directed) == way) for way in (False, True)]
+        """The graphs added since the last call."""
+        groups = [np.flatnonzero(np.array(self.directed) == directed) for directed in (False, True)]
         parts = [self._group(g, one_way=i == 0) for i, g in enumerate(groups) if len(g)]
         raw = parts[0]
         if len(parts) > 1:
@@ -255,7 +227,9 @@ class _Chunk:
             table = np.concatenate(filled) if filled else np.empty((0, columns), values[0].dtype)
             if key in self.names:
                 names = self.names[key] or [Names() for _ in range(columns)]
-                tables[SHARED[key]] = categories(list(zip(names, table.T, strict=True)))
+                tables[SHARED[key]] = Categories.from_columns(
+                    list(zip(names, table.T, strict=True))
+                )
             else:
                 tables[SHARED[key]] = table[:, 0] if key == "edge_weights" else table
         source, target = edges.T
@@ -275,14 +249,16 @@ def _parse(line: bytes) -> _Graph:
         if key == "target":
             row = value if isinstance(value, list) else [value]
             if not row:
-                raise _Fault("a number or numbers as target", "[]", "leave it out everywhere")
+                raise _Fault(
+                    "expected one or more numbers as target, got []. Leave it out everywhere."
+                )
             numbers[key] = _numbers(key, row)[None]
             continue
         rows, what = (nodes, "nodes") if key.startswith("node") else (len(edges), "edges")
         if not isinstance(value, list) or len(value) != rows:
             got = f"{len(value)}" if isinstance(value, list) else _short(value)
             raise _Fault(
-                f"a list of {key}, one for each of {rows} {what}", got, "are some missing?"
+                f"expected a list of {key}, one for each of {rows} {what}, got {got}. Are some missing?"
             )
         if key == "edge_weights":
             numbers[key] = _weights(value)
@@ -298,91 +274,97 @@ def _parse(line: bytes) -> _Graph:
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """The object in a line, with the keys that it needs and no others."""
-    again = "write one graph into each line"
+    """The JSON object in a line, with the required keys and no unknown ones."""
     try:
         graph = json.loads(
-            line.decode().rstrip(), parse_constant=_not_finite, object_pairs_hook=_once
+            line.decode().rstrip(),
+            parse_constant=_not_finite,
+            object_pairs_hook=_without_duplicates,
         )
     except UnicodeDecodeError as error:
-        raise _Fault("UTF-8 text", f"another byte at {error.start}", "save it as UTF-8") from None
+        raise _Fault(f"byte {error.start} is not UTF-8. Save the file as UTF-8.") from None
     except json.JSONDecodeError as error:
-        got = f"something else at column {error.pos + 1} ({error.msg})"
-        raise _Fault("a JSON object", got, again) from None
+        raise _Fault(
+            f"expected a JSON object, got an error at column {error.pos + 1} ({error.msg}). {ONE_PER_LINE}"
+        ) from None
     except RecursionError:
-        raise _Fault("lists of lists at most", "deeper ones", again) from None
-    except ValueError:  # Python reads no longer ones
-        raise _Fault("numbers of 64 bits", "one of thousands of digits", "shorten it") from None
+        raise _Fault(f"lists are nested too deeply. {ONE_PER_LINE}") from None
+    except ValueError:  # Python does not parse thousands of digits
+        raise _Fault("a number has thousands of digits. Shorten it to 64 bits.") from None
     if not isinstance(graph, dict):
-        raise _Fault("a JSON object", _short(graph), again)
+        raise _Fault(f"expected a JSON object, got {_short(graph)}. {ONE_PER_LINE}")
     for key in graph:
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, 1)
-            do = f"did you mean {near[0]}?" if near else "take it out"
-            raise _Fault(f"only the keys {', '.join(KEYS)}", _short(key), do)
+            advice = f"Did you mean {near[0]}?" if near else "Remove it."
+            raise _Fault(f"expected only the keys {', '.join(KEYS)}, got {_short(key)}. {advice}")
     if "edges" not in graph:
-        raise _Fault("edges", "none", "write [] for a graph without edges")
+        raise _Fault("edges are missing. Write [] for a graph without edges.")
     if not isinstance(graph.get("directed", False), bool):
-        raise _Fault("directed to be true or false", _short(graph["directed"]), "write one of them")
+        raise _Fault(f"expected directed to be true or false, got {_short(graph['directed'])}.")
     return graph
 
 
 def _not_finite(word: str) -> float:
-    raise _Fault("finite numbers", word, "JSON has no other: clean them first")
+    raise _Fault(f"expected finite numbers, got {word}, which is not JSON. Remove or replace it.")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise _Fault("each key once", f"{_short(twice)} again", "keep one of them")
+        raise _Fault(f"the key {_short(twice)} occurs more than once. Keep one of them.")
     return found
 
 
 def _nodes(graph: dict[str, Any]) -> int:
     if "nodes" in graph:
         nodes = graph["nodes"]
-        if type(nodes) is not int or not 0 <= nodes <= MOST_NODES:
-            expected = f"a number of nodes from 0 to {MOST_NODES}"
-            raise _Fault(expected, _short(nodes), "count them again")
+        if type(nodes) is not int or not 0 <= nodes <= MAX_NODES:
+            raise _Fault(
+                f"expected nodes to be an integer from 0 to {MAX_NODES}, got {_short(nodes)}."
+            )
         return nodes
     for key in ("node_labels", "node_attributes"):
         if key in graph:
             if not isinstance(graph[key], list):
-                raise _Fault(f"a list of {key}", _short(graph[key]), "one for each node")
+                raise _Fault(
+                    f"expected a list of {key}, one for each node, got {_short(graph[key])}."
+                )
             return len(graph[key])
-    raise _Fault("nodes, node_labels or node_attributes", "neither", "say how many nodes")
+    raise _Fault("the number of nodes is missing. Add nodes, node_labels or node_attributes.")
 
 
 def _edges(pairs: Any, nodes: int) -> np.ndarray:
-    expected, do = "edges as a list of pairs [i, j] of node numbers", "write them as [[0, 1], …]"
+    message = "expected edges as pairs of node numbers, such as [[0, 1], [1, 2]], got {}."
     if not isinstance(pairs, list):
-        raise _Fault(expected, _short(pairs), do)
+        raise _Fault(message.format(_short(pairs)))
     if set(map(type, pairs)) - {list} or set(map(len, pairs)) - {2}:
         odd = next(pair for pair in pairs if type(pair) is not list or len(pair) != 2)
-        raise _Fault(expected, f"{_short(odd)} among them", do)
+        raise _Fault(message.format(_short(odd)))
     flat = list(chain.from_iterable(pairs))
     if set(map(type, flat)) - {int}:
         odd = next(node for node in flat if type(node) is not int)
-        raise _Fault(expected, f"{_short(odd)} in one of them", do)
+        raise _Fault(message.format(_short(odd)))
     if flat and (min(flat) < 0 or max(flat) >= nodes):
         odd = min(flat) if min(flat) < 0 else max(flat)
-        inside = f"edges between nodes 0 to {nodes - 1}" if nodes else "no edges without nodes"
-        raise _Fault(inside, f"node {_short(odd)}", "are they counted from 1?")
+        raise _Fault(missing_node(_short(odd), nodes))
     return np.array(flat, np.int64).reshape(-1, 2)
 
 
 def _width(key: str, rows: list[Any]) -> int:
-    """How many columns a list of lists has, 0 without rows."""
+    """The number of columns of a list of lists; 0 without rows."""
     if set(map(type, rows)) - {list}:
         odd = next(row for row in rows if type(row) is not list)
         raise _Fault(
-            f"{key} as lists", f"{_short(odd)} among them", "write [[1], [2]] for 1 column"
+            f"expected {key} as lists, got {_short(odd)} among them. Write [[1], [2]] for one column."
         )
     widths = set(map(len, rows))
     if len(widths) > 1 or 0 in widths:
-        got = f"rows of {min(widths)} and {max(widths)}" if len(widths) > 1 else "rows of 0"
-        raise _Fault(f"as many {key} in every row, at least 1", got, "fill in what is missing")
+        got = f"{min(widths)} and {max(widths)}" if len(widths) > 1 else "0"
+        raise _Fault(
+            f"expected the same number of {key} in every row, at least 1, got {got}. Add what is missing."
+        )
     return widths.pop() if widths else 0
 
 
@@ -390,30 +372,34 @@ def _names(key: str, values: list[Any]) -> list[str]:
     types = set(map(type, values))
     if types - {int, str, bool}:
         odd = next(value for value in values if type(value) not in (int, str, bool))
-        raise _Fault(f"{key} to be words or whole numbers", _short(odd), "write others as words")
+        raise _Fault(
+            f"expected {key} to be words or integers, got {_short(odd)}. Write it as a word."
+        )
     names = list(map(str, values))
     if int in types and max(map(len, names)) > 18:
         large = next((v for v in values if type(v) is int and abs(v) >= 1 << 63), None)
         if large is not None:
-            raise _Fault(f"{key} of 64 bits", _short(large), "write it as a word")
+            raise _Fault(
+                f"expected {key} to fit into 64 bits, got {_short(large)}. Write it as a word."
+            )
     if str in types:
         try:
             "".join(names).encode()
         except UnicodeEncodeError:
-            raise _Fault(f"{key} of whole characters", "half of one", "mend the text") from None
+            raise _Fault(f"{key}: the text has half of a surrogate pair. Correct it.") from None
     return names
 
 
 def _numbers(key: str, values: list[Any]) -> np.ndarray:
     if set(map(type, values)) - {int, float}:
         odd = next(value for value in values if type(value) not in (int, float))
-        raise _Fault(f"{key} to be numbers", _short(odd), "write words as labels")
+        raise _Fault(f"expected {key} to be numbers, got {_short(odd)}. Write words as labels.")
     try:
         numbers = np.array(values, np.float64)
     except OverflowError:
         numbers = np.array([np.inf])
     if not np.isfinite(numbers).all():
-        raise _Fault(f"{key} up to 1.8e308", "a larger number", "scale them down")
+        raise _Fault(f"{key}: a number exceeds 1.8e308. Scale the numbers down.")
     return numbers
 
 
@@ -421,10 +407,12 @@ def _weights(values: list[Any]) -> np.ndarray:
     """[E, 1]"""
     weights = _numbers("edge_weights", values)
     if (weights < 0).any():
-        raise _Fault("edge_weights of at least 0", f"{weights.min()}", "shift or leave them out")
+        raise _Fault(
+            f"expected edge_weights of at least 0, got {weights.min()}. Shift them or leave them out."
+        )
     with np.errstate(over="ignore"):
-        if not np.isfinite(weights.sum()):  # parallel edges are added up
-            raise _Fault("edge_weights with a finite sum", "larger ones", "scale them down")
+        if not np.isfinite(weights.sum()):  # the weights of parallel edges are added
+            raise _Fault("the sum of edge_weights exceeds 1.8e308. Scale them down.")
     return weights.reshape(-1, 1) if len(weights) else np.empty((0, 0))
 
 
@@ -433,9 +421,9 @@ def _short(value: Any) -> str:
 
 
 def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
-    """What is written for each graph."""
-    tables = {key: _Written.from_table(getattr(raw, name)) for key, name in SHARED.items()}
-    # one direction is enough where nothing else is said of an edge
+    """The JSON object of each graph."""
+    tables = {key: _JsonTable.from_table(getattr(raw, name)) for key, name in SHARED.items()}
+    # edges without tables are written in one direction only
     halve = not raw.directed and not any(
         table for key, table in tables.items() if key.startswith("edge")
     )
@@ -462,18 +450,18 @@ def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Written:
-    """A table as it is written."""
+class _JsonTable:
+    """A table in the form that is written."""
 
     values: np.ndarray  # numbers, or the codes of words
     words: list[list[int | str]] | None
 
     @classmethod
-    def from_table(cls, table: np.ndarray | Categories | None) -> _Written | None:
-        """None where there is nothing to write: no table, or one without columns."""
+    def from_table(cls, table: np.ndarray | Categories | None) -> _JsonTable | None:
+        """None if there is nothing to write: no table, or no columns."""
         if isinstance(table, Categories):
             words: list[list[int | str]] = [
-                [int(name) if WHOLE.fullmatch(name) else name for name in names]
+                [int(name) if INTEGER.fullmatch(name) else name for name in names]
                 for names in table.names
             ]
             return cls(table.codes, words) if words else None

@@ -1,7 +1,7 @@
-"""Molecules as graphs: atoms are nodes and bonds are edges, read from SMILES with RDKit.
+"""Molecules as graphs, read from SMILES with RDKit: atoms are nodes and bonds are edges.
 
-The vocabularies are fixed, so that every file has the same columns. All of them say the same of an atom however the
-SMILES was written: chirality is the R or S of the atom, not the order of its neighbors in the text.
+The categories are fixed, so that all files have the same columns. The features of an atom do not depend on how the
+SMILES is written: chirality is R or S, not the order of neighbors in the text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.jsonl import Names, categories, check_size
-from diffpool.data.own import labeled
-from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.categories import Categories, Names
+from diffpool.data.convert import with_answers
+from diffpool.data.jsonl import check_size
+from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
 
-# The columns of node_labels, with their categories; the last one stands for all others.
+# The columns of node_labels and their categories; the last one is for all other values.
 ATOM_LABELS: dict[str, tuple[str, ...]] = {
     "element": (
         *("H", "Li", "B", "C", "N", "O", "F", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "K", "Ca"),
@@ -30,7 +31,7 @@ ATOM_LABELS: dict[str, tuple[str, ...]] = {
     "degree": ("0", "1", "2", "3", "4", "5", "6", "other"),
     "hydrogens": ("0", "1", "2", "3", "4", "other"),
     "charge": ("-2", "-1", "0", "1", "2", "other"),
-    "hybridisation": ("S", "SP", "SP2", "SP3", "SP3D", "SP3D2", "other"),
+    "hybridization": ("S", "SP", "SP2", "SP3", "SP3D", "SP3D2", "other"),
     "chirality": ("none", "R", "S", "other"),
 }
 ATOM_ATTRIBUTES = ("aromatic", "in a ring", "mass / 100")
@@ -40,7 +41,7 @@ BOND_LABELS: dict[str, tuple[str, ...]] = {
 }
 BOND_ATTRIBUTES = ("conjugated", "in a ring")
 
-SHOWN = 5  # faults in one message
+MAX_SHOWN = 5  # faults in one message
 _CODES = {
     column: {name: code for code, name in enumerate(names)}
     for column, names in (ATOM_LABELS | BOND_LABELS).items()
@@ -50,12 +51,12 @@ _CODES = {
 def from_smiles(smiles: Sequence[str], y: Any = None, name: str = "molecules") -> RawGraphs:
     """The molecules of a list of SMILES; `y` as in `as_raw`."""
     if isinstance(smiles, str):
-        raise DataError(f"expected a list of SMILES, got one: write [{smiles!r}]")
+        raise DataError(f"expected a list of SMILES, got one string. Write [{smiles!r}].")
     molecules = _Molecules(name)
     for i, text in enumerate(smiles):
         molecules.add(text, f"molecule {i}")
     raw = molecules.take()
-    return raw if y is None else labeled(raw, y)
+    return raw if y is None else with_answers(raw, y)
 
 
 def read_molecules(
@@ -65,7 +66,7 @@ def read_molecules(
     target: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> RawGraphs:
-    """The molecules of a CSV file with a header: a column of SMILES and, if named, of classes or of numbers."""
+    """The molecules of a CSV file with a header: a column of SMILES and, optionally, of classes or targets."""
     return next(_chunks(Path(path), None, smiles, label, target, name))
 
 
@@ -77,7 +78,7 @@ def iter_molecules(
     target: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> Iterator[RawGraphs]:
-    """The same, `size` molecules at a time."""
+    """The same molecules, `size` at a time."""
     check_size(size)
     return _chunks(Path(path), size, smiles, label, target, name)
 
@@ -105,15 +106,13 @@ def _chunks(
         if len(molecules) == size:
             yield molecules.take()
     if empty:
-        raise DataError(
-            f"{path}: expected a molecule in each line, got none: is the file complete?"
-        )
+        raise DataError(f"{path}: the file has no molecules. Is it complete?")
     if len(molecules):
         yield molecules.take()
 
 
 def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The line and the cells of these columns, for each row of a CSV file."""
+    """Line number and cells of these columns, for each row of a CSV file."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
@@ -122,43 +121,44 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
                 if header.count(column) != 1:
                     got = "none" if column not in header else f"{header.count(column)} of them"
                     raise DataError(
-                        f"{path}: expected one column {column!r}, got {got}: it has {', '.join(header) or 'no columns'}"
+                        f"{path}: expected one column {column!r}, got {got}. "
+                        f"The file has {', '.join(header) or 'no columns'}."
                     )
-            places = [header.index(column) for column in columns]
+            indices = [header.index(column) for column in columns]
             for row in reader:
                 if not row:
                     continue
                 if len(row) != len(header):
                     raise DataError(
                         f"{path}, line {reader.line_num}: expected {len(header)} cells as in the header, "
-                        f"got {len(row)}: put text with commas into quotes"
+                        f"got {len(row)}. Put quotes around text with commas."
                     )
-                yield reader.line_num, [row[place].strip() for place in places]
+                yield reader.line_num, [row[i].strip() for i in indices]
     except OSError as error:
         raise DataError(
-            f"{path}: expected a file that can be read, got: {error.strerror}: is the name right?"
+            f"{path}: the file could not be read ({error.strerror}). Is the name right?"
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}: expected UTF-8 text, got another byte ({error.reason}): save it as UTF-8"
+            f"{path}: the text is not UTF-8 ({error.reason}). Save the file as UTF-8."
         ) from error
     except csv.Error as error:
         raise DataError(
-            f"{path}, line {reader.line_num}: expected comma-separated values, got others ({error}): mend the quotes"
+            f"{path}, line {reader.line_num}: not comma-separated values ({error}). Correct the quotes."
         ) from error
 
 
 class _Molecules:
-    """Molecules one after another, with all that is wrong with them."""
+    """Collects molecules, and the faults of those that cannot be read."""
 
-    def __init__(self, name: str, place: str = ""):
+    def __init__(self, name: str, prefix: str = ""):
         try:
             from rdkit import Chem, rdBase
         except ImportError as error:
             raise DataError(
-                "expected RDKit, which reads molecules, got none: pip install 'diffpool[molecules]'"
+                "reading molecules needs RDKit. Install it with pip install 'diffpool[molecules]'."
             ) from error
-        self.name, self.place = name, place
+        self.name, self.prefix = name, prefix
         self.parse: Callable[[str], Any] = Chem.MolFromSmiles
         self.quiet: Callable[[], AbstractContextManager[Any]] = rdBase.BlockLogs
         self._clear()
@@ -167,17 +167,17 @@ class _Molecules:
         self.faults: list[str] = []
         self.count = 0
         self.sizes: list[int] = []
-        # Row after row; arrays, because a file can have millions of atoms.
-        self.atoms = array("i")  # codes in the columns of ATOM_LABELS
+        # Flattened rows; arrays, because a file can have millions of atoms.
+        self.atoms = array("i")  # codes of the columns of ATOM_LABELS
         self.atom_numbers = array("d")
-        self.ends = array("q")  # of each bond
+        self.ends = array("q")  # both ends of each bond
         self.bonds = array("i")
         self.bond_numbers = array("d")
         self.classes: list[str] = []
         self.targets: list[list[float]] = []
 
     def __len__(self) -> int:
-        """How many were added, right or wrong."""
+        """Number of molecules added, readable or not."""
         return self.count
 
     def add(self, smiles: Any, where: str) -> None:
@@ -185,10 +185,10 @@ class _Molecules:
         try:
             with self.quiet():
                 molecule = self.parse(smiles) if isinstance(smiles, str) else None
-        except UnicodeError:  # half a character
+        except UnicodeError:  # half of a surrogate pair
             molecule = None
         if molecule is None or molecule.GetNumAtoms() == 0:
-            what = "of an atom or more" if molecule else "that RDKit can read"
+            what = "with at least one atom" if molecule else "that RDKit can read"
             self.faults.append(f"{where}: expected a SMILES {what}, got {_short(smiles)}")
             return
         start = len(self.atoms) // len(ATOM_LABELS)
@@ -215,19 +215,21 @@ class _Molecules:
         self.targets.append(row)
 
     def take(self) -> RawGraphs:
-        """The molecules added since the last time, or an error with the first faults of all."""
+        """The molecules added since the last call; an error with the first faults if there are any."""
         if self.faults:
-            more = len(self.faults) - SHOWN
-            shown = "; ".join(self.faults[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
-            do = f"mend or remove {'them' if len(self.faults) > 1 else 'it'}"
-            raise DataError(f"{self.place}{shown}: {do}")
+            more = len(self.faults) - MAX_SHOWN
+            shown = "; ".join(self.faults[:MAX_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+            them = "them" if len(self.faults) > 1 else "it"
+            raise DataError(f"{self.prefix}{shown}. Correct or remove {them}.")
         if not self.sizes:
-            raise DataError("expected at least one SMILES, got an empty list: was all filtered?")
+            raise DataError(
+                "expected at least one SMILES, got an empty list. Was everything filtered out?"
+            )
         source, target = np.array(self.ends).reshape(-1, 2).T
         tables: dict[str, Any] = {}
         if self.classes:
             names = Names()
-            tables["classes"] = categories([(names, names.codes(self.classes))])
+            tables["classes"] = Categories.from_columns([(names, names.codes(self.classes))])
         if self.targets:
             tables["targets"] = np.array(self.targets, np.float64)
         raw = RawGraphs.from_edges(
@@ -247,7 +249,7 @@ class _Molecules:
 
 
 def _atom(atom: Any) -> tuple[int, ...]:
-    """Its codes in the columns of ATOM_LABELS."""
+    """The codes of an atom in the columns of ATOM_LABELS."""
     chirality = "other" if atom.GetChiralTag() else "none"  # other: neither R nor S
     if atom.HasProp("_CIPCode"):
         chirality = atom.GetProp("_CIPCode")
@@ -256,7 +258,7 @@ def _atom(atom: Any) -> tuple[int, ...]:
         _code("degree", str(atom.GetDegree())),
         _code("hydrogens", str(atom.GetTotalNumHs())),
         _code("charge", str(atom.GetFormalCharge())),
-        _code("hybridisation", str(atom.GetHybridization())),
+        _code("hybridization", str(atom.GetHybridization())),
         _code("chirality", chirality),
     )
 
@@ -279,7 +281,7 @@ def _categories(codes: array[int], columns: dict[str, tuple[str, ...]]) -> Categ
 
 
 def _number(cell: str) -> float:
-    """NaN if it is none."""
+    """The number in a cell; NaN if it is not a number."""
     try:
         return float(cell)
     except ValueError:

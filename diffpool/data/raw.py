@@ -1,77 +1,38 @@
-"""Graphs as they were given, before features are chosen: what every reader makes and every data set is made of."""
+"""Graphs as they were given, before features are computed. Every reader returns `RawGraphs`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from diffpool.data.categories import Categories, numerical_order
 from diffpool.errors import DataError
 from diffpool.graphs import check_edges
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Categories:
-    """Columns of named categories: row i has `names[c][codes[i, c]]` in column c."""
-
-    codes: np.ndarray  # [rows, columns] int32
-    names: tuple[tuple[str, ...], ...]  # of each column
-
-    @classmethod
-    def from_values(cls, values: np.ndarray) -> Categories:
-        """The categories that occur: [rows] or [rows, columns] of numbers or words; numbers in numerical order."""
-        values = values[:, None] if values.ndim == 1 else values
-        codes, names = np.empty(values.shape, np.int32), []
-        for c in range(values.shape[1]):
-            found, codes[:, c] = np.unique(values[:, c], return_inverse=True)
-            names.append(tuple(str(name) for name in found.tolist()))
-        return cls(codes, tuple(names))
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def columns(self) -> int:
-        return len(self.names)
-
-    def rows(self, chosen: np.ndarray | slice) -> Categories:
-        return Categories(self.codes[chosen], self.names)
-
-    def words(self, column: int = 0) -> list[str]:
-        """The category of every row in one column."""
-        return [self.names[column][code] for code in self.codes[:, column]]
-
-    def __repr__(self) -> str:
-        return f"Categories({len(self)} rows, {[len(n) for n in self.names]} categories)"
-
-
 Table = np.ndarray | Categories
 
-# Which fields have a row for each node, edge and graph.
-OF_NODES = ("node_labels", "node_attributes")
-OF_EDGES = ("edge_weights", "edge_labels", "edge_attributes")
-OF_GRAPHS = ("classes", "targets")
+# The fields of RawGraphs with one row for each node, edge and graph.
+NODE_TABLES = ("node_labels", "node_attributes")
+EDGE_TABLES = ("edge_weights", "edge_labels", "edge_attributes")
+GRAPH_TABLES = ("classes", "targets")
 
-BLOCK = 1 << 20  # edges looked at together
+BLOCK = 1 << 20  # edges processed at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RawGraphs:
-    """B graphs with N nodes and E directed edges, each edge once, sorted by target and then source.
+    """B graphs with N nodes and E directed edges, without duplicates, sorted by target and then source.
 
-    An undirected edge is there in both directions, a self-loop once. `directed` says that an edge without its reverse
-    is among them.
+    An undirected edge is stored in both directions, a self-loop once. `directed`: some edge has no reverse.
     """
 
     name: str
-    sizes: np.ndarray  # [B] int64: nodes
-    indptr: (
-        np.ndarray
-    )  # [N + 1] int64: the edges to node i are those from indptr[i] to indptr[i + 1]
-    source: np.ndarray  # [E] int64: nodes, numbered through all graphs
+    sizes: np.ndarray  # [B] int64: number of nodes
+    indptr: np.ndarray  # [N + 1] int64: edges indptr[i] to indptr[i + 1] point to node i
+    source: np.ndarray  # [E] int64: nodes, numbered across all graphs
     directed: bool = False
     edge_weights: np.ndarray | None = None  # [E] float64
     edge_labels: Categories | None = None
@@ -92,28 +53,32 @@ class RawGraphs:
         one_way: bool = False,
         **tables: Any,
     ) -> RawGraphs:
-        """From directed edges in any order, between nodes numbered through all graphs, and tables as in the fields.
+        """From directed edges in any order, between nodes numbered across all graphs, and tables named like the fields.
 
-        Edges given twice are merged: weights add up, of labels and attributes the first ones stay. `one_way`: these
-        are undirected edges of which one direction is enough; where the reverse is missing it is added.
+        Duplicate edges are merged: weights are added, and the first labels and attributes are kept. `one_way`: the
+        edges are undirected, and the reverse of an edge is added where it is missing.
         """
         sizes = np.asarray(sizes, dtype=np.int64)
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         weights = tables.get("edge_weights")
         check_edges(sizes, source, target, weights)
         total, edges = int(sizes.sum()), len(source)
-        for field in (*OF_NODES, *OF_EDGES, *OF_GRAPHS):
+        for field in (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES):
             table = tables.get(field)
-            expected = total if field in OF_NODES else edges if field in OF_EDGES else len(sizes)
+            expected = (
+                total if field in NODE_TABLES else edges if field in EDGE_TABLES else len(sizes)
+            )
             if table is not None and len(table) != expected:
-                what = "node" if field in OF_NODES else "edge" if field in OF_EDGES else "graph"
+                what = (
+                    "node" if field in NODE_TABLES else "edge" if field in EDGE_TABLES else "graph"
+                )
                 raise DataError(
-                    f"expected one row of {field} for each of {expected} {what}s, got {len(table)}"
+                    f"expected one row of {field} for each of {expected} {what}s, got {len(table)}."
                 )
         if _in_order(source, target):
             indptr, source = _indptr(total, target), source.copy()
-        elif total < 2**31 and all(tables.get(field) is None for field in OF_EDGES):
-            indptr, source = _sort_bare_edges(total, source, target)
+        elif total < 2**31 and all(tables.get(field) is None for field in EDGE_TABLES):
+            indptr, source = _sort_plain_edges(total, source, target)
         else:
             indptr, order, first = _sort_edges(total, source, target)
             if weights is not None and len(first) < edges:
@@ -121,7 +86,7 @@ class RawGraphs:
             else:
                 sums = None if weights is None else weights[order]
             chosen = order[first]
-            for field in OF_EDGES:
+            for field in EDGE_TABLES:
                 table = tables.get(field)
                 if table is not None:
                     tables[field] = _rows(table, chosen)
@@ -141,12 +106,12 @@ class RawGraphs:
 
     @property
     def num_edges(self) -> int:
-        """Directed edges."""
+        """Number of directed edges."""
         return len(self.source)
 
     @property
     def target(self) -> np.ndarray:
-        """[E]: the node that each edge points to."""
+        """[E]: the node that an edge points to."""
         return np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
 
     @property
@@ -156,7 +121,7 @@ class RawGraphs:
 
     @property
     def edge_counts(self) -> np.ndarray:
-        """[B]: directed edges of each graph."""
+        """[B]: number of directed edges."""
         ends = np.concatenate([[0], np.cumsum(self.sizes)])
         return np.diff(self.indptr[ends])
 
@@ -165,7 +130,7 @@ class RawGraphs:
         return int((self.source == self.target).sum())
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """The nodes and the edges of some graphs at a time: what is made of them is small beside the whole."""
+        """Slices of nodes and edges, a few graphs at a time, so that temporary arrays stay small."""
         nodes = np.concatenate([[0], np.cumsum(self.sizes)])
         edges, first = self.indptr[nodes], 0
         while first < len(self):
@@ -175,7 +140,7 @@ class RawGraphs:
             first = last
 
     def _is_symmetric(self) -> bool:
-        """Whether every edge has its reverse: whether A by columns looks like A by rows."""
+        """Whether every edge has its reverse: whether A is stored the same by columns and by rows."""
         from scipy.sparse import csr_array
 
         for nodes, edges in self.blocks():
@@ -191,17 +156,15 @@ class RawGraphs:
         return True
 
     def _without_reverse(self) -> np.ndarray:
-        """The edges that have no edge in the other direction."""
+        """Indices of the edges that have no reverse."""
         total = self.num_nodes
-        keys, reverse = (
-            self.target * total + self.source,
-            self.source * total + self.target,
-        )  # keys are sorted
-        place = np.searchsorted(keys, reverse).clip(max=len(keys) - 1)
-        return np.flatnonzero(keys[place] != reverse)
+        keys = self.target * total + self.source  # sorted
+        reverse = self.source * total + self.target
+        index = np.searchsorted(keys, reverse).clip(max=len(keys) - 1)
+        return np.flatnonzero(keys[index] != reverse)
 
     def undirected(self) -> RawGraphs:
-        """With the missing reverse of every edge added, with the same weight, labels and attributes."""
+        """Add the missing reverse of every edge, with the same weight, labels and attributes."""
         if not self.directed:
             return self
         missing = self._without_reverse()
@@ -214,13 +177,13 @@ class RawGraphs:
         indptr, order, _ = _sort_edges(self.num_nodes, source, target)
         tables: dict[str, Any] = {
             field: _rows(getattr(self, field), everything[order])
-            for field in OF_EDGES
+            for field in EDGE_TABLES
             if getattr(self, field) is not None
         }
         return replace(self, indptr=indptr, source=source[order], directed=False, **tables)
 
     def select(self, graphs: Sequence[int] | np.ndarray) -> RawGraphs:
-        """These graphs in this order."""
+        """The graphs with these indices, in this order."""
         chosen = np.asarray(graphs, dtype=np.int64)
         sizes, starts = self.sizes[chosen], self.starts[chosen]
         shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)  # [N']: old − new
@@ -228,7 +191,7 @@ class RawGraphs:
         count = np.diff(self.indptr)[nodes]
         end = np.cumsum(count)
         edges = np.arange(count.sum()) + np.repeat(self.indptr[nodes] - (end - count), count)
-        rows = {OF_NODES: nodes, OF_EDGES: edges, OF_GRAPHS: chosen}
+        rows = {NODE_TABLES: nodes, EDGE_TABLES: edges, GRAPH_TABLES: chosen}
         tables: dict[str, Any] = {
             field: _rows(getattr(self, field), index)
             for names, index in rows.items()
@@ -244,11 +207,13 @@ class RawGraphs:
         )
 
     def __getitem__(self, graphs: Any) -> RawGraphs:
-        """One graph, or several by a slice, a list or a mask: what scikit-learn asks of its data."""
+        """One or several graphs, by an index, slice, list or mask, as scikit-learn requires."""
         return self.select(np.atleast_1d(np.arange(len(self))[graphs]))
 
     def __repr__(self) -> str:
-        has = [f.name for f in fields(self) if f.name in (*OF_NODES, *OF_EDGES, *OF_GRAPHS)]
+        has = [
+            f.name for f in fields(self) if f.name in (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES)
+        ]
         has = [name for name in has if getattr(self, name) is not None]
         return (
             f"RawGraphs({self.name}: {len(self)} graphs, {self.num_nodes} nodes, {self.num_edges} directed edges"
@@ -257,20 +222,20 @@ class RawGraphs:
 
 
 def concatenate(parts: Sequence[RawGraphs], name: str | None = None) -> RawGraphs:
-    """All graphs of all parts. A table that only some parts have is an error; categories are merged by name."""
+    """The graphs of all parts. Categories are merged by name; a table that only some parts have is an error."""
     if not parts:
-        raise DataError("expected at least one graph, got none")
+        raise DataError("expected at least one graph, got none.")
     nodes = np.cumsum([0, *(p.num_nodes for p in parts)])
     edges = np.cumsum([0, *(p.num_edges for p in parts)])
     tables: dict[str, Any] = {}
-    for field in (*OF_NODES, *OF_EDGES, *OF_GRAPHS):
+    for field in (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES):
         values = [getattr(part, field) for part in parts]
         if all(v is None for v in values):
             continue
         if any(v is None for v in values):
             missing = next(i for i, v in enumerate(values) if v is None)
             raise DataError(
-                f"expected {field} in every graph or in none, got some without (part {missing} of {len(parts)})"
+                f"expected {field} in every graph or in none, but part {missing} of {len(parts)} has none."
             )
         tables[field] = _stack(field, values)
     return RawGraphs(
@@ -288,46 +253,38 @@ def concatenate(parts: Sequence[RawGraphs], name: str | None = None) -> RawGraph
 
 
 def _stack(field: str, values: list[Any]) -> Table:
-    values = [v for v in values if len(v)] or values[
-        :1
-    ]  # a table without rows says nothing of its columns
+    # the columns of a table without rows are unknown
+    values = [v for v in values if len(v)] or values[:1]
     widths = {v.columns if isinstance(v, Categories) else v.shape[1:] for v in values}
     if len(widths) > 1:
-        raise DataError(f"expected as many columns of {field} in every graph, got {sorted(widths)}")
+        raise DataError(
+            f"expected the same columns of {field} in every graph, got {sorted(widths)}."
+        )
     if not isinstance(values[0], Categories):
         return np.concatenate(values)
     codes, names = [], []
     for c in range(values[0].columns):
-        if len({v.names[c] for v in values}) == 1:  # the usual case, without a dictionary
+        if len({v.names[c] for v in values}) == 1:  # the common case is fast
             names.append(values[0].names[c])
             codes.append(np.concatenate([v.codes[:, c] for v in values]))
             continue
-        merged = sorted({name for v in values for name in v.names[c]}, key=_numerically)
-        place = {name: i for i, name in enumerate(merged)}
+        merged = sorted({name for v in values for name in v.names[c]}, key=numerical_order)
+        index = {name: i for i, name in enumerate(merged)}
         names.append(tuple(merged))
         codes.append(
             np.concatenate(
-                [np.array([place[n] for n in v.names[c]], np.int32)[v.codes[:, c]] for v in values]
+                [np.array([index[n] for n in v.names[c]], np.int32)[v.codes[:, c]] for v in values]
             )
         )
     return Categories(np.stack(codes, 1).astype(np.int32), tuple(names))
 
 
-def _numerically(name: str) -> tuple[int, float, str]:
-    """Numbers in numerical order, then words."""
-    try:
-        number = float(name)
-    except ValueError:
-        number = math.nan
-    return (0, number, name) if math.isfinite(number) else (1, 0.0, name)
-
-
-def _rows(table: Table, chosen: np.ndarray) -> Table:
-    return table.rows(chosen) if isinstance(table, Categories) else table[chosen]
+def _rows(table: Table, index: np.ndarray) -> Table:
+    return table.rows(index) if isinstance(table, Categories) else table[index]
 
 
 def _in_order(source: np.ndarray, target: np.ndarray) -> bool:
-    """Whether the edges are sorted by target and then source, each once: so most files are written."""
+    """Whether the edges are sorted by target and then source, without duplicates, as in most files."""
     for start in range(0, len(source), BLOCK):
         s, t = source[start : start + BLOCK + 1], target[start : start + BLOCK + 1]
         if not ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (s[1:] > s[:-1]))).all():
@@ -336,15 +293,15 @@ def _in_order(source: np.ndarray, target: np.ndarray) -> bool:
 
 
 def _indptr(num_nodes: int, target: np.ndarray) -> np.ndarray:
-    """[N + 1]: where the edges to each node start and end, once they are sorted."""
+    """[N + 1]: where the edges to each node start and end, in sorted order."""
     counts = np.bincount(target, minlength=num_nodes)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _sort_bare_edges(
+def _sort_plain_edges(
     num_nodes: int, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Edges that carry nothing, sorted and each once: indptr, source. COLLAB's take 2 s, `_sort_edges` 14 s."""
+    """Indptr and source of edges without tables, sorted, without duplicates. COLLAB: 2 s, `_sort_edges` 14 s."""
     keys = target * num_nodes + source
     keys.sort()
     new = np.ones(len(keys), bool)
@@ -357,13 +314,11 @@ def _sort_bare_edges(
 def _sort_edges(
     num_nodes: int, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The order of edges by target and then source, and the first of each run of equal ones: indptr, order, first."""
+    """indptr, the order of edges by target and then source, and the index of the first of each run of duplicates."""
     from scipy.sparse import csr_array
 
     number = np.arange(len(source))
-    if (
-        len(source) and (source[1:] >= source[:-1]).all()
-    ):  # two counting sorts instead of one by comparison
+    if len(source) and (source[1:] >= source[:-1]).all():  # counting sort is faster
         by_source = csr_array((number, target, _indptr(num_nodes, source)), shape=(num_nodes,) * 2)
         order = by_source.tocsc().data  # stable: within a target by source
     else:
@@ -373,3 +328,9 @@ def _sort_edges(
     new[1:] = (s[1:] != s[:-1]) | (t[1:] != t[:-1])
     first = np.flatnonzero(new)
     return _indptr(num_nodes, t[first]), order, first
+
+
+def missing_node(node: int | str, nodes: int) -> str:
+    """The message about an edge to a node that does not exist."""
+    numbers = f"{nodes} nodes, numbered 0 to {nodes - 1}" if nodes else "no nodes"
+    return f"node {node} does not exist (the graph has {numbers}). Are nodes counted from 1?"

@@ -1,4 +1,4 @@
-"""Splits of a data set into training, validation and test graphs."""
+"""Splits into training, validation and test graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from diffpool.errors import DataError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fold:
-    """Numbers of the graphs in each part."""
+    """The indices of the graphs in each part."""
 
     train: np.ndarray
     validation: np.ndarray
@@ -29,7 +29,7 @@ class Fold:
 def single_split(
     y: Tensor | np.ndarray, seed: int, validation: float = 0.1, test: float = 0.1
 ) -> Fold:
-    """One split, stratified: every part has the classes in the same proportions. Targets [B, T] are not stratified."""
+    """One stratified split: all parts have the same class proportions. Targets [B, T] are split at random."""
     from sklearn.model_selection import train_test_split
 
     labels = np.asarray(y)
@@ -49,12 +49,12 @@ def single_split(
     except ValueError as error:
         if groups is None:
             raise DataError(
-                f"expected enough graphs for training, validation and test, got {len(labels)}: add graphs"
+                f"{len(labels)} graphs are too few for training, validation and test. Add graphs."
             ) from error
         counts = np.bincount(labels).tolist() if len(labels) else []
         raise DataError(
-            f"expected enough graphs of every class for training, validation and test, got {counts} by class: "
-            "add graphs or leave small classes out"
+            f"some classes have too few graphs for training, validation and test (graphs per class: {counts}). "
+            "Add graphs, or leave small classes out."
         ) from error
     return Fold(np.sort(train), np.sort(chosen), np.sort(held_out))
 
@@ -62,30 +62,28 @@ def single_split(
 def hold_out(
     graphs: np.ndarray, y: Tensor | np.ndarray, seed: int | Sequence[int], share: float = 0.1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """These graphs without a stratified share of them, and that share (at least one graph)."""
+    """Split the graphs into the rest and a stratified share, which has at least one graph."""
     count = max(round(share * len(graphs)), 1)
     if len(graphs) <= count:
         raise DataError(
-            f"expected enough graphs to hold some out of training, got {len(graphs)}: add graphs"
+            f"{len(graphs)} graphs are too few to hold some out of training. Add graphs."
         )
     order = _by_class(graphs, np.asarray(y), seed)
-    chosen = (np.arange(count) * 2 + 1) * len(order) // (2 * count)  # at equal distances
+    chosen = (np.arange(count) * 2 + 1) * len(order) // (2 * count)  # evenly spaced
     return np.sort(np.delete(order, chosen)), np.sort(order[chosen])
 
 
 def stratified_folds(y: Tensor | np.ndarray, seed: int, count: int = 10) -> list[Fold]:
-    """Folds whose test parts are a stratified division of the graphs; a tenth of the rest of each is for validation."""
+    """Stratified folds for cross-validation; a tenth of the graphs outside a test part is for validation."""
     labels = np.asarray(y)
     if len(labels) < max(count, 3):
         raise DataError(
-            f"expected at least {max(count, 3)} graphs for {count} folds, got {len(labels)}: add graphs"
+            f"expected at least {max(count, 3)} graphs for {count} folds, got {len(labels)}. Add graphs."
         )
     order = _by_class(np.arange(len(labels)), labels, seed)
     folds = []
     for number in range(count):
-        test = order[
-            number::count
-        ]  # each class is dealt out: the parts differ by one graph at most
+        test = order[number::count]  # for every class, parts differ by at most one graph
         rest = np.setdiff1d(order, test)
         train, validation = hold_out(rest, labels, [seed, number + 1])
         folds.append(Fold(train, validation, np.sort(test)))
@@ -93,7 +91,7 @@ def stratified_folds(y: Tensor | np.ndarray, seed: int, count: int = 10) -> list
 
 
 def _by_class(graphs: np.ndarray, labels: np.ndarray, seed: int | Sequence[int]) -> np.ndarray:
-    """The graphs in a random order, then class by class."""
+    """The graphs in random order, grouped by class."""
     order = np.random.default_rng(seed).permutation(graphs)
     return order[np.argsort(labels[order], kind="stable")]
 
@@ -101,22 +99,20 @@ def _by_class(graphs: np.ndarray, labels: np.ndarray, seed: int | Sequence[int])
 def read_folds(path: str | Path, num_graphs: int, count: int = 10) -> list[Fold]:
     """Published folds: JSON with `test` and `model_selection` (`train` and `validation`) for each outer fold.
 
-    The format of Errica et al. (2020): graphs are numbered from 0 in the order of the TU files.
+    This is the format of Errica et al. (2020). Graphs are numbered from 0, in the order of the TU files.
     """
     path = Path(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(
-            f"{path}: expected a file with folds, got none ({error.strerror})"
+            f"{path}: the file with folds could not be read ({error.strerror})."
         ) from error
     except ValueError as error:
-        raise DataError(
-            f"{path}: expected folds as JSON, got a damaged file ({error}): download it again"
-        ) from error
+        raise DataError(f"{path}: the file is damaged ({error}). Download it again.") from error
     if not isinstance(content, list) or len(content) != count:
         got = f"{len(content)}" if isinstance(content, list) else type(content).__name__
-        raise DataError(f"{path}: expected a list of {count} outer folds, got {got}")
+        raise DataError(f"{path}: expected a list of {count} outer folds, got {got}.")
     folds = []
     for number, outer in enumerate(content):
         where = f"{path}: fold {number}"
@@ -126,7 +122,7 @@ def read_folds(path: str | Path, num_graphs: int, count: int = 10) -> list[Fold]
         except (KeyError, IndexError, TypeError) as error:
             raise DataError(
                 f"{where}: expected `test` and `model_selection` with `train` and `validation`, "
-                f"got {type(error).__name__} ({error})"
+                f"got {type(error).__name__} ({error})."
             ) from error
         numbers = {
             name: _numbers(part, f"{where}, {name}", num_graphs) for name, part in parts.items()
@@ -134,18 +130,18 @@ def read_folds(path: str | Path, num_graphs: int, count: int = 10) -> list[Fold]
         fold = Fold(numbers["train"], numbers["validation"], numbers["test"])
         _check_once(where, (fold.train, fold.validation, fold.test), num_graphs)
         folds.append(fold)
-    _check_once(f"{path}: the tests of all folds", [f.test for f in folds], num_graphs)
+    _check_once(f"{path}: the test parts of all folds", [f.test for f in folds], num_graphs)
     return folds
 
 
 def _numbers(part: Any, where: str, num_graphs: int) -> np.ndarray:
     if not isinstance(part, list) or not part or not all(type(n) is int for n in part):
-        raise DataError(f"{where}: expected a list of graph numbers, got {str(part)[:40]!r}")
+        raise DataError(f"{where}: expected a list of graph numbers, got {str(part)[:40]!r}.")
     if min(part) < 0 or max(part) >= num_graphs:
         wrong = min(part) if min(part) < 0 else max(part)
         raise DataError(
-            f"{where}: expected numbers from 0 to {num_graphs - 1}, one for each graph, got {wrong}: "
-            "is it the file of another data set?"
+            f"{where}: expected numbers from 0 to {num_graphs - 1}, one for each graph, got {wrong}. "
+            "Is this the file of another data set?"
         )
     return np.sort(np.array(part, np.int64))
 
@@ -155,6 +151,6 @@ def _check_once(where: str, parts: Sequence[np.ndarray], num_graphs: int) -> Non
     if (times != 1).any():
         graph = int((times != 1).argmax())
         raise DataError(
-            f"{where}: expected each of {num_graphs} graphs once, got graph {graph} {times[graph]} times: "
-            "is it the file of another data set?"
+            f"{where}: expected each of {num_graphs} graphs once, got graph {graph} {times[graph]} times. "
+            "Is this the file of another data set?"
         )

@@ -1,4 +1,4 @@
-"""What a data set looks like, in numbers."""
+"""Statistics of a data set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from diffpool.data.raw import RawGraphs
 
 
 def statistics(raw: RawGraphs) -> dict[str, Any]:
-    """Counts and means, as plain values. An undirected edge counts once, and so does a self-loop."""
+    """Counts and means, as plain values. Undirected edges and self-loops count once."""
     graphs = max(len(raw), 1)
     loops = raw.self_loops
     edges = raw.num_edges if raw.directed else (raw.num_edges + loops) // 2

@@ -14,7 +14,7 @@ from diffpool.errors import DataError
 
 Kind = Literal["int", "float"]
 DTYPE = {"int": np.int64, "float": np.float64}
-WHAT = {"int": "whole number", "float": "number"}
+WHAT = {"int": "integer", "float": "number"}
 
 READ = 1 << 16  # bytes requested at once, because LZMA can expand them 7000 times
 BLOCK = 1 << 20  # bytes parsed at once: the arrays of a block fit into the processor's cache
@@ -163,9 +163,9 @@ def _unsigned_integers(text: bytes, columns: int) -> np.ndarray | None:
     if not separated[:, :-1].all() or not ended[:, -1].all():
         return None
     numbers = np.zeros(len(end), np.int64)
-    for place in range(length.max()):
-        # a shorter number has something else there, which does not count
-        numbers += digits[end - 1 - place] * (length > place) * np.int64(10**place)
+    for power in range(length.max()):
+        # the factor (length > power) excludes characters before a shorter number
+        numbers += digits[end - 1 - power] * (length > power) * np.int64(10**power)
     return numbers.reshape(-1, columns)
 
 
@@ -206,22 +206,24 @@ def _columns(text: bytes) -> int:
 
 
 def _fault(line: bytes, kind: Kind, columns: int) -> str:
-    """What is wrong with the line."""
+    """The message about a line."""
     what = f"{columns} {WHAT[kind]}{'s' if columns > 1 else ''}"
     shown = line.decode("ascii", "replace").strip()
     got = f"got {shown[:60] + '…' if len(shown) > 60 else shown!r}"
-    mend = "correct the line or get the file again"
+    fix = "Correct the line, or download the file again."
     if not line.isascii():
-        return f"expected {what}, {got} with bytes that are not ASCII: is it another kind of file?"
+        return (
+            f"expected {what}, {got} with bytes that are not ASCII. Is this another kind of file?"
+        )
     fields = _fields(line)
     wrong = next((f.decode() for f in fields if _value(f, kind) is None), None)
     if wrong is None:
-        return f"expected {what}, {got} with {len(fields)}: {mend}"
+        return f"expected {what}, {got} with {len(fields)}. {fix}"
     if wrong == "":
-        return f"expected {what}, {got} with an empty field: {mend}"
+        return f"expected {what}, {got} with an empty field. {fix}"
     if re.fullmatch(r"[+-]?(nan|inf|infinity)", wrong, re.IGNORECASE):
-        return f"expected {what}, {got} with {wrong}: replace what is not finite"
+        return f"expected {what}, {got} with {wrong}. Replace values that are not finite."
     if NUMBER[kind].fullmatch(wrong.encode()):
         limit = "64 bits" if kind == "int" else "the range of float64"
-        return f"expected {what} within {limit}, {got}: {mend}"
-    return f"expected {what}, {got}: {mend}"
+        return f"expected {what} within {limit}, {got}. {fix}"
+    return f"expected {what}, {got}. {fix}"

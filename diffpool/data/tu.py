@@ -1,4 +1,4 @@
-"""Reading the text format of the TU collection (Morris et al., 2020)."""
+"""Read the text format of the TU collection (Morris et al., 2020)."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from pathlib import Path
 
 import numpy as np
 
-from diffpool.data.archive import GET_AGAIN, OPTIONAL, Files
-from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.archive import DOWNLOAD_AGAIN, OPTIONAL, TUFiles
+from diffpool.data.categories import Categories
+from diffpool.data.raw import RawGraphs
 from diffpool.data.table import Kind, line_of_row, read_table
 from diffpool.errors import DataError
 
-COLUMNS = {"A": 2, "graph_indicator": 1, "graph_labels": 1}  # of the others, any number
+COLUMNS = {"A": 2, "graph_indicator": 1, "graph_labels": 1}  # the others have any number
 
 
 def read_tu(path: Path, name: str) -> RawGraphs:
-    """The data set in a zip file or a folder, checked: a fault is a DataError with the file and the line.
+    """The data set in a zip file or a folder. A fault is a DataError that names the file and the line.
 
-    Lines of `NAME_A.txt` are source and target. A graph without nodes is one without a line in
-    `NAME_graph_indicator.txt` that has one in `NAME_graph_labels.txt` or `NAME_graph_attributes.txt`.
+    Lines of `NAME_A.txt` are source and target. A graph that has a line in `NAME_graph_labels.txt` or
+    `NAME_graph_attributes.txt` but none in `NAME_graph_indicator.txt` has no nodes.
     """
-    with Files(path, name) as files:
+    with TUFiles(path, name) as files:
         try:
             return _read(files)
         except MemoryError as error:
             raise DataError(
-                f"{path}: expected a data set that fits into memory, got a larger one: use a larger machine"
+                f"{path}: the data set does not fit into memory. Use a machine with more memory."
             ) from error
 
 
-def _read(files: Files) -> RawGraphs:
+def _read(files: TUFiles) -> RawGraphs:
     graph_of_node = _table(files, "graph_indicator")[:, 0]
     tables = {part: _table(files, part) for part in OPTIONAL if part in files}
     _check_indicator(files, graph_of_node, {part: len(table) for part, table in tables.items()})
@@ -61,7 +62,7 @@ def _read(files: Files) -> RawGraphs:
         raise (_edge_fault(files, sizes, edges) or error) from error
 
 
-def _table(files: Files, part: str) -> np.ndarray:
+def _table(files: TUFiles, part: str) -> np.ndarray:
     kind: Kind = "float" if part.endswith("attributes") else "int"
     with files.open(part) as read:
         return read_table(read, files.file(part), kind, COLUMNS.get(part))
@@ -71,61 +72,63 @@ def _categories(labels: np.ndarray | None) -> Categories | None:
     return None if labels is None else Categories.from_values(labels)
 
 
-# --- checks ------------------------------------------------------------------------------------------------------
+# --- checks
 
 
-def _fault(files: Files, part: str, row: int, message: str) -> DataError:
-    """An error with the file and the line of a row."""
+def _fault(files: TUFiles, part: str, row: int, message: str) -> DataError:
+    """An error that names the file and the line of a row."""
     return DataError(f"{files.file(part)}, line {line_of_row(files.text(part), row)}: {message}")
 
 
-def _check_indicator(files: Files, graph_of_node: np.ndarray, lines: dict[str, int]) -> None:
-    """Graph numbers ascend from 1; those that are left out are empty graphs if other files have a line for them."""
+def _check_indicator(files: TUFiles, graph_of_node: np.ndarray, lines: dict[str, int]) -> None:
+    """Graph numbers ascend from 1. A skipped number is an empty graph if another file has a line for it."""
     part = "graph_indicator"
     if len(graph_of_node) == 0:
-        raise DataError(f"{files.file(part)}: expected a line for each node, got none: {GET_AGAIN}")
+        raise DataError(
+            f"{files.file(part)}: expected a line for each node, got none. {DOWNLOAD_AGAIN}"
+        )
     low = np.flatnonzero(graph_of_node < 1)
     if len(low):
         value = graph_of_node[low[0]]
-        message = f"expected graph numbers from 1, got {value}: count the graphs from 1"
+        message = f"expected graph numbers from 1, got {value}. Count the graphs from 1."
         raise _fault(files, part, low[0], message)
     step = np.diff(graph_of_node, prepend=0)
     back = np.flatnonzero(step < 0)
     if len(back):
         before, value = graph_of_node[back[0] - 1], graph_of_node[back[0]]
-        message = f"expected graph numbers in ascending order, got {value} after {before}: sort the nodes by graph"
+        message = f"expected graph numbers in ascending order, got {value} after {before}. Sort the nodes by graph."
         raise _fault(files, part, back[0], message)
     gap = np.flatnonzero(step > 1)
     of_graphs = [count for part, count in lines.items() if part.startswith("graph")]
     if len(gap) and all(count < graph_of_node[-1] for count in of_graphs):
         missing = graph_of_node[gap[0]] - step[gap[0]] + 1
         message = (
-            f"expected graph {missing}, got {missing + step[gap[0]] - 1}: number the graphs without gaps, or give "
-            f"those without nodes a line in {files.file('graph_labels')}, too"
+            f"expected graph {missing}, got {missing + step[gap[0]] - 1}. Number the graphs without gaps, or give "
+            f"graphs without nodes a line in {files.file('graph_labels')}."
         )
         raise _fault(files, part, gap[0], message)
 
 
-def _check_lines(files: Files, part: str, lines: int, expected: int, each: str, of: str) -> None:
+def _check_lines(files: TUFiles, part: str, lines: int, expected: int, each: str, of: str) -> None:
     if lines != expected:
-        message = f"expected {expected} lines, one for each {each} {files.file(of)}, got {lines}: {GET_AGAIN}"
+        message = f"expected {expected} lines, one for each {each} {files.file(of)}, got {lines}. {DOWNLOAD_AGAIN}"
         raise _fault(files, part, min(lines, expected), message)
 
 
-def _edge_fault(files: Files, sizes: np.ndarray, edges: np.ndarray) -> DataError | None:
-    """What is wrong with edges between nodes counted from 0, in the numbers of the file."""
+def _edge_fault(files: TUFiles, sizes: np.ndarray, edges: np.ndarray) -> DataError | None:
+    """The error about edges between nodes counted from 0, in the numbers of the file; None if they are correct."""
     nodes = int(sizes.sum())
     outside = np.argwhere((edges < 0) | (edges >= nodes))
     if len(outside):
         row, end = outside[0]
         value = (edges[row] + 1)[end]
-        do = "count the nodes from 1" if value == 0 else GET_AGAIN
-        message = f"expected node numbers from 1 to {nodes}, as many as lines in {files.file('graph_indicator')}, "
-        return _fault(files, "A", row, f"{message}got {value}: {do}")
+        advice = "Count the nodes from 1." if value == 0 else DOWNLOAD_AGAIN
+        message = f"expected node numbers from 1 to {nodes}, one for each line of {files.file('graph_indicator')}, "
+        return _fault(files, "A", row, f"{message}got {value}. {advice}")
     graph = np.repeat(np.arange(len(sizes)), sizes)[edges]
     across = np.flatnonzero(graph[:, 0] != graph[:, 1])
     if len(across) == 0:
         return None
     (a, b), (g, h) = edges[across[0]] + 1, graph[across[0]] + 1
-    message = f"expected two nodes of one graph, got node {a} of graph {g} and node {b} of graph {h}: {GET_AGAIN}"
+    message = f"expected two nodes of one graph, got node {a} of graph {g} and node {b} of graph {h}. {DOWNLOAD_AGAIN}"
     return _fault(files, "A", across[0], message)

@@ -25,7 +25,7 @@ from diffpool.baselines.graclus import (
     normalized_cut,
 )
 from diffpool.baselines.kernel_kmeans import Graph, _Moves, batch_step, chain, refine
-from diffpool.data.find import load_raw
+from diffpool.data.tu_collection import load_raw
 from diffpool.errors import DataError, SettingError
 
 TRIANGLES = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]  # two, joined by an edge

@@ -1,4 +1,4 @@
-"""Zip files and folders of text files: whatever is wrong with them is a DataError."""
+"""Zip files and folders of text files: every fault is a DataError."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffpool.data import archive
-from diffpool.data.archive import Files
+from diffpool.data.archive import TUFiles
 from diffpool.data.tu import read_tu
 from diffpool.errors import DataError
 
@@ -29,12 +29,12 @@ def packed(path: Path, top: str = "TOY/", method: int = 0, **more: str) -> Path:
 
 
 @pytest.mark.parametrize("top", ["", "TOY/", "raw/", "TOY/raw/", "another/folder/"])
-def test_the_files_of_a_zip_file_may_lie_in_any_folder(tmp_path: Path, top: str) -> None:
+def test_the_files_may_be_in_any_folder_of_a_zip_file(tmp_path: Path, top: str) -> None:
     assert len(read_tu(packed(tmp_path / "TOY.zip", top), "TOY")) == 1
 
 
 def test_files_come_from_the_folder_with_the_edges(tmp_path: Path) -> None:
-    """What a Mac puts beside them, or another version, is left alone."""
+    """Files that macOS adds, and other versions, are ignored."""
     junk = {
         "__MACOSX/TOY/._TOY_A.txt": "x",
         "old/version/TOY_A.txt": "x",
@@ -44,15 +44,15 @@ def test_files_come_from_the_folder_with_the_edges(tmp_path: Path) -> None:
     assert raw.node_labels is None
 
 
-def test_a_name_is_not_taken_for_another_that_starts_with_it(tmp_path: Path) -> None:
+def test_a_name_is_not_confused_with_a_longer_one(tmp_path: Path) -> None:
     path = packed(
         tmp_path / "TOY.zip", **{"TOY/TOY_full_A.txt": "x", "TOY/TOY_full_node_labels.txt": "x"}
     )
     assert len(read_tu(path, "TOY")) == 1
 
 
-def test_another_data_set_than_named_is_an_error_that_names_it(tmp_path: Path) -> None:
-    message = "expected OTHER_.*, got the data set TOY: is OTHER the right name?"
+def test_the_error_about_a_wrong_name_lists_the_right_one(tmp_path: Path) -> None:
+    message = "OTHER_.* is missing. Found the data set TOY. Is OTHER the right name?"
     with pytest.raises(DataError, match=message):
         read_tu(packed(tmp_path / "OTHER.zip"), "OTHER")
     (tmp_path / "TOY_A.txt").touch()
@@ -61,45 +61,39 @@ def test_another_data_set_than_named_is_an_error_that_names_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>moved</html>", b"PK\x05\x06", b"PK\x03\x04" * 50])
-def test_something_else_than_a_zip_file_is_an_error(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_zip_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "TOY.zip"
     path.write_bytes(content)
-    with pytest.raises(
-        DataError, match=r"TOY.zip: expected a zip file, got something else or half"
-    ):
+    with pytest.raises(DataError, match=r"TOY.zip: not a zip file, or an incomplete one"):
         read_tu(path, "TOY")
 
 
 def test_a_truncated_zip_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     path = packed(tmp_path / "TOY.zip")
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataError, match=r"TOY.zip: .* half of one .*is the download complete"):
+    with pytest.raises(DataError, match=r"TOY.zip: .* incomplete one .*Is the download complete"):
         read_tu(path, "TOY")
 
 
 def test_an_empty_zip_file_or_folder_is_an_error(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "TOY.zip", "w"):
         pass
-    with pytest.raises(DataError, match=r"expected TOY_graph_indicator.txt in it, got no data set"):
+    with pytest.raises(DataError, match=r"TOY_graph_indicator.txt is missing. Found no data set"):
         read_tu(tmp_path / "TOY.zip", "TOY")
     (tmp_path / "TOY").mkdir()
-    with pytest.raises(DataError, match=r"expected TOY_graph_indicator.txt in it, got no data set"):
+    with pytest.raises(DataError, match=r"TOY_graph_indicator.txt is missing. Found no data set"):
         read_tu(tmp_path / "TOY", "TOY")
 
 
-def test_nothing_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"expected a zip file or a folder, got .*nowhere, which is"
-    ):
+def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere: expected a zip file or a folder, got neither"):
         read_tu(tmp_path / "nowhere", "TOY")
 
 
-def test_a_member_with_another_content_than_was_packed_is_an_error(tmp_path: Path) -> None:
+def test_a_member_with_a_wrong_checksum_is_an_error(tmp_path: Path) -> None:
     path = packed(tmp_path / "TOY.zip")
     path.write_bytes(path.read_bytes().replace(b"1, 2\n", b"2, 2\n"))
-    with pytest.raises(
-        DataError, match=r"TOY.zip: TOY_A.txt: expected it whole, got it damaged .*CRC"
-    ):
+    with pytest.raises(DataError, match=r"TOY.zip: TOY_A.txt: the file is damaged .*CRC"):
         read_tu(path, "TOY")
 
 
@@ -107,36 +101,36 @@ def test_a_member_with_another_content_than_was_packed_is_an_error(tmp_path: Pat
     "member",
     ["/etc/passwd", "../up.txt", "TOY/../../up", "TOY\\up.txt", "C:/up.txt", "C:up", "..", "a/.."],
 )
-def test_a_path_out_of_the_folder_is_an_error(tmp_path: Path, member: str) -> None:
-    with pytest.raises(
-        DataError, match=r"expected files in one folder, got the path .*do not trust"
-    ):
+def test_a_path_that_leads_out_of_the_archive_is_an_error(tmp_path: Path, member: str) -> None:
+    with pytest.raises(DataError, match=r"the path .* leads out of the archive. Do not trust"):
         read_tu(packed(tmp_path / "TOY.zip", **{member: "x"}), "TOY")
 
 
-def test_a_zip_file_that_would_unpack_to_too_much_is_an_error(
+def test_a_zip_file_that_unpacks_to_too_many_bytes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = packed(tmp_path / "TOY.zip", method=zipfile.ZIP_DEFLATED, large="0" * 10**6)
     assert len(read_tu(path, "TOY")) == 1
-    message = r"TOY.zip: expected at most .* bytes in it, got 1,000,0\d\d: it is damaged or not"
+    message = (
+        r"TOY.zip: expected at most .* unpacked bytes, got 1,000,0\d\d. The file is damaged or"
+    )
     with monkeypatch.context() as patch:
-        patch.setattr(archive, "MOST_BYTES", 10**6)
+        patch.setattr(archive, "MAX_BYTES", 10**6)
         with pytest.raises(DataError, match=message):
             read_tu(path, "TOY")
     monkeypatch.setattr(archive, "SPARE_BYTES", 1000)
-    monkeypatch.setattr(archive, "MOST_RATIO", 2)
+    monkeypatch.setattr(archive, "MAX_RATIO", 2)
     with pytest.raises(DataError, match=message):
         read_tu(path, "TOY")
 
 
 def patched(path: Path, local: int, central: int, value: bytes) -> Path:
-    """With other bytes at these places of every header."""
+    """Replace bytes at an offset of every local and central header."""
     content = bytearray(path.read_bytes())
-    for signature, place in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
+    for signature, offset in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
         start = content.find(signature)
         while start >= 0:
-            content[start + place : start + place + len(value)] = value
+            content[start + offset : start + offset + len(value)] = value
             start = content.find(signature, start + 1)
     path.write_bytes(content)
     return path
@@ -144,39 +138,40 @@ def patched(path: Path, local: int, central: int, value: bytes) -> Path:
 
 def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
     path = patched(packed(tmp_path / "TOY.zip"), 6, 8, b"\x01\x00")
-    with pytest.raises(
-        DataError, match=r"expected TOY_A.txt without a password, got it encrypted: pack"
-    ):
+    with pytest.raises(DataError, match=r"TOY_A.txt is encrypted. Pack"):
         read_tu(path, "TOY")
 
 
 def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:
     path = patched(packed(tmp_path / "TOY.zip"), 8, 10, (97).to_bytes(2, "little"))
-    with pytest.raises(DataError, match=r"expected a compression that Python knows, got another"):
+    with pytest.raises(DataError, match=r"Python does not support its compression"):
         read_tu(path, "TOY")
 
 
-TROUBLE = {
+SYSTEM_ERRORS = {
     "no permission": (
         PermissionError(13, "Permission denied"),
-        "got no permission: change its mode",
+        "no permission to read it. Change its mode",
     ),
-    "a folder in place of a file": (IsADirectoryError(21, "Is a directory"), "got an error"),
-    "a disk that fails": (OSError(5, "Input/output error"), r"got an error \(Input/output error\)"),
-    "too little memory": (MemoryError(), "expected what fits into memory"),
-    "anything else": (ValueError("odd"), r"expected it whole, got it damaged \(odd\)"),
+    "a folder in place of a file": (IsADirectoryError(21, "Is a directory"), "could not be read"),
+    "a disk that fails": (
+        OSError(5, "Input/output error"),
+        r"could not be read \(Input/output error\)",
+    ),
+    "too little memory": (MemoryError(), "does not fit into memory"),
+    "anything else": (ValueError("odd"), r"the file is damaged \(odd\)"),
 }
 
 
-@pytest.mark.parametrize("case", TROUBLE)
+@pytest.mark.parametrize("case", SYSTEM_ERRORS)
 @pytest.mark.parametrize("zipped", [True, False])
-def test_trouble_of_the_system_is_an_error_that_names_the_file(
+def test_the_message_of_a_system_error_names_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, zipped: bool
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    error, message = TROUBLE[case]
+    error, message = SYSTEM_ERRORS[case]
     path = packed(tmp_path / "TOY.zip")
     if zipped:
         monkeypatch.setattr(zipfile.ZipFile, "open", fail)
@@ -190,12 +185,11 @@ def test_trouble_of_the_system_is_an_error_that_names_the_file(
         read_tu(path, "TOY")
 
 
-def test_a_zip_file_is_closed_after_reading_and_after_an_error(tmp_path: Path) -> None:
-    good = packed(tmp_path / "TOY.zip")
-    with Files(good, "TOY") as files:
-        opened = files._archive
-    assert opened is not None
-    assert opened.fp is None
+def test_a_zip_file_is_closed_after_reading(tmp_path: Path) -> None:
+    with TUFiles(packed(tmp_path / "TOY.zip"), "TOY") as files:
+        assert files.text("A") == TEXTS["A"].encode()
+    with pytest.raises(DataError, match="already closed"):
+        files.text("A")
 
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
@@ -207,7 +201,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.
     changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), max_size=4),
     cut=st.none() | st.floats(0, 1),
 )
-def test_a_zip_file_with_any_damage_is_read_or_an_error(
+def test_damage_to_a_zip_file_raises_nothing_but_a_data_error(
     tmp_path_factory: pytest.TempPathFactory,
     method: int,
     changes: list[tuple[float, int]],
@@ -215,8 +209,8 @@ def test_a_zip_file_with_any_damage_is_read_or_an_error(
 ) -> None:
     path = packed(tmp_path_factory.mktemp("fuzz") / "TOY.zip", method=method)
     content = bytearray(path.read_bytes())
-    for place, value in changes:
-        content[int(place * len(content))] = value
+    for position, value in changes:
+        content[int(position * len(content))] = value
     path.write_bytes(content if cut is None else content[: int(cut * len(content))])
     with contextlib.suppress(DataError):
         assert len(read_tu(path, "TOY")) >= 1

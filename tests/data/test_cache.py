@@ -1,10 +1,9 @@
-"""The cache: what comes out is what went in, and nothing that is wrong with it is an error."""
+"""The cache returns what was stored, and no damage to it is an error."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -17,13 +16,14 @@ from safetensors.numpy import save_file
 
 from diffpool.data import cache
 from diffpool.data.cache import cache_dir, cached
-from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.categories import Categories
+from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the cache is during a test."""
+    """The folder of the cache during a test."""
     monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -67,7 +67,7 @@ def assert_same(a: RawGraphs, b: RawGraphs) -> None:
 
 
 class Reader:
-    """Counts how often it reads."""
+    """Counts its calls."""
 
     def __init__(self, raw: RawGraphs) -> None:
         self.raw, self.times = raw, 0
@@ -104,7 +104,7 @@ SIZES = {
 
 @pytest.mark.parametrize("tables", [True, False])
 @pytest.mark.parametrize("case", SIZES)
-def test_what_comes_out_is_what_went_in(source: Path, case: str, tables: bool) -> None:
+def test_the_cache_returns_what_was_stored(source: Path, case: str, tables: bool) -> None:
     reader = Reader(graphs(sizes=SIZES[case], tables=tables))
     first, second = cached(source, "TOY", reader), cached(source, "TOY", reader)
     assert reader.times == 1
@@ -112,7 +112,7 @@ def test_what_comes_out_is_what_went_in(source: Path, case: str, tables: bool) -
     assert_same(second, first)
 
 
-def test_an_undirected_graph_stays_one(source: Path) -> None:
+def test_an_undirected_graph_stays_undirected(source: Path) -> None:
     reader = Reader(RawGraphs.from_edges("TOY", [2], np.array([0, 1]), np.array([1, 0])))
     for _ in range(2):
         assert not cached(source, "TOY", reader).directed
@@ -125,7 +125,7 @@ def test_the_sources_of_small_graphs_take_one_byte(source: Path, folder: Path) -
     assert stored(folder).stat().st_size < raw.num_edges + raw.num_nodes + len(raw) + 1000
 
 
-def test_other_content_or_another_name_is_read_anew(source: Path, reader: Reader) -> None:
+def test_other_content_or_another_name_is_read_again(source: Path, reader: Reader) -> None:
     cached(source, "TOY", reader)
     cached(source, "OTHER", reader)
     assert reader.times == 2
@@ -142,7 +142,7 @@ def test_a_file_may_be_moved_and_touched(source: Path, reader: Reader, tmp_path:
     assert reader.times == 1
 
 
-def test_the_text_files_of_a_folder_are_known_by_name_and_content(
+def test_a_folder_is_identified_by_the_names_and_contents_of_its_text_files(
     tmp_path: Path, reader: Reader
 ) -> None:
     data = tmp_path / "TOY"
@@ -182,7 +182,7 @@ def _foreign(file: Path) -> None:
     save_file({"sizes": np.zeros(2)}, file)
 
 
-def _claims_more(file: Path) -> None:
+def _rename(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"name":"TOY"', b'"name":"TOI"'))
 
 
@@ -191,14 +191,14 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "truncated": _truncate,
     "one bit of the arrays": _flip,
     "something else": lambda file: file.write_text("hello"),
-    "of another program": _foreign,
-    "the metadata": _claims_more,
+    "another program": _foreign,
+    "the metadata": _rename,
     "a folder": lambda file: (file.unlink(), file.mkdir()),
 }
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_a_damaged_cache_is_read_anew_and_replaced(
+def test_a_damaged_entry_is_read_again_and_replaced(
     source: Path, folder: Path, reader: Reader, case: str
 ) -> None:
     cached(source, "TOY", reader)
@@ -212,9 +212,9 @@ def test_a_damaged_cache_is_read_anew_and_replaced(
 
 
 @settings(max_examples=60)
-@given(place=st.floats(0, 0.999), bit=st.integers(0, 7))
-def test_any_flipped_bit_is_noticed(
-    tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
+@given(position=st.floats(0, 0.999), bit=st.integers(0, 7))
+def test_any_flipped_bit_is_detected(
+    tmp_path_factory: pytest.TempPathFactory, position: float, bit: int
 ) -> None:
     tmp_path = tmp_path_factory.mktemp("flip")
     path, reader = tmp_path / "TOY.zip", Reader(graphs(sizes=(3, 2)))
@@ -224,12 +224,12 @@ def test_any_flipped_bit_is_noticed(
         cached(path, "TOY", reader)
         file = stored(tmp_path / "cache")
         content = bytearray(file.read_bytes())
-        content[int(place * len(content))] ^= 1 << bit
+        content[int(position * len(content))] ^= 1 << bit
         file.write_bytes(content)
         assert_same(cached(path, "TOY", reader), reader.raw)
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(
+def test_a_cache_that_cannot_be_written_is_not_used(
     source: Path, folder: Path, reader: Reader
 ) -> None:
     folder.write_text("a file where the folder should be")
@@ -250,7 +250,7 @@ def test_a_full_disk_leaves_nothing_behind(
     assert list((folder / "graphs").iterdir()) == []
 
 
-def test_nothing_is_written_where_reading_failed(source: Path, folder: Path) -> None:
+def test_nothing_is_written_if_reading_fails(source: Path, folder: Path) -> None:
     def fail() -> RawGraphs:
         raise DataError("expected graphs, got none")
 
@@ -270,7 +270,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
     assert not folder.exists()
 
 
-def test_a_missing_file_is_left_to_the_reader_to_complain_about(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_by_the_reader(tmp_path: Path) -> None:
     def fail() -> RawGraphs:
         raise DataError("expected a file, got none")
 
@@ -278,19 +278,19 @@ def test_a_missing_file_is_left_to_the_reader_to_complain_about(tmp_path: Path) 
         cached(tmp_path / "nowhere.zip", "TOY", fail)
 
 
-def test_processes_that_write_at_once_do_not_disturb_each_other(source: Path, folder: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; import numpy as np\n"
-        "from diffpool.data.cache import cached\n"
-        "from diffpool.data.raw import RawGraphs\n"
-        "read = lambda: RawGraphs.from_edges('TOY', [9], np.arange(9), np.arange(9))\n"
-        "for i in range(20): assert cached(Path(sys.argv[1]), 'TOY', read, refresh=i % 2).num_edges == 9\n"
-    )
-    command = [sys.executable, "-c", code, str(source)]
-    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+def _read_and_refresh(source: Path) -> None:
+    for i in range(20):
+        assert cached(source, "TOY", Reader(graphs()), refresh=i % 2 == 1).num_nodes == 304
+
+
+def test_processes_can_write_at_the_same_time(source: Path, folder: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    running = [spawn.Process(target=_read_and_refresh, args=(source,)) for _ in range(2)]
     for process in running:
-        assert process.communicate()[1] == ""
-        assert process.returncode == 0
+        process.start()
+    for process in running:
+        process.join()
+        assert process.exitcode == 0
     assert stored(folder).suffix == ".safetensors"
 
 
@@ -306,7 +306,7 @@ def test_the_folder_of_the_cache_comes_from_the_environment(
     assert cache_dir() == tmp_path / "home" / ".cache" / "diffpool"
 
 
-def test_without_a_home_there_is_an_error_that_says_what_to_set_and_reading_goes_on(
+def test_without_a_home_folder_the_error_says_what_to_set_and_reading_works(
     monkeypatch: pytest.MonkeyPatch, source: Path, reader: Reader
 ) -> None:
     def fail() -> Path:
@@ -315,6 +315,8 @@ def test_without_a_home_there_is_an_error_that_says_what_to_set_and_reading_goes
     monkeypatch.delenv("DIFFPOOL_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", fail)
-    with pytest.raises(DataError, match=r"got none: name a folder with DIFFPOOL_CACHE"):
+    with pytest.raises(
+        DataError, match=r"there is no home folder for the cache. Set DIFFPOOL_CACHE"
+    ):
         cache_dir()
     assert cached(source, "TOY", reader) is reader.raw

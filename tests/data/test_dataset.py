@@ -24,7 +24,7 @@ def dataset() -> GraphDataset:
     )
 
 
-def test_a_batch_has_the_graphs_features_and_labels_in_the_order_asked_for(
+def test_a_batch_has_graphs_features_and_labels_in_the_given_order(
     dataset: GraphDataset,
 ) -> None:
     batch, parts = dataset.batch([3, 0, 3]), sample().xs
@@ -35,14 +35,14 @@ def test_a_batch_has_the_graphs_features_and_labels_in_the_order_asked_for(
     assert repr(batch) == f"GraphBatch({batch.graphs!r}, 3 features)"
 
 
-def test_features_or_labels_that_do_not_fit_the_graphs_are_an_error(dataset: GraphDataset) -> None:
+def test_features_or_labels_of_the_wrong_length_are_an_error(dataset: GraphDataset) -> None:
     with pytest.raises(DataError, match="one row of features for each of 25 nodes, got 24"):
         GraphDataset("toy", dataset.graphs, dataset.x[1:], dataset.y, ("no", "yes"), "")
     with pytest.raises(DataError, match="one label for each of 8 graphs, got 7"):
         GraphDataset("toy", dataset.graphs, dataset.x, dataset.y[1:], ("no", "yes"), "")
 
 
-def test_the_facts_of_a_data_set(dataset: GraphDataset) -> None:
+def test_the_properties_of_a_data_set(dataset: GraphDataset) -> None:
     assert (len(dataset), dataset.num_classes, dataset.num_features, dataset.largest) == (
         8,
         2,
@@ -52,7 +52,7 @@ def test_the_facts_of_a_data_set(dataset: GraphDataset) -> None:
     assert repr(dataset) == "GraphDataset(toy: 8 graphs, 2 classes, 3 features (three numbers))"
 
 
-# --- splits ------------------------------------------------------------------------------------------------------
+# --- splits
 
 LABELS = np.repeat([0, 1, 2], [60, 30, 10])
 
@@ -65,14 +65,14 @@ def test_a_split_has_every_graph_in_exactly_one_part() -> None:
     assert repr(fold) == "Fold(train 80, validation 10, test 10)"
 
 
-def test_every_part_of_a_split_has_the_classes_in_proportion() -> None:
+def test_every_part_of_a_split_has_the_same_class_proportions() -> None:
     fold = single_split(LABELS, seed=0)
     assert np.bincount(LABELS[fold.train]).tolist() == [48, 24, 8]
     assert np.bincount(LABELS[fold.validation]).tolist() == [6, 3, 1]
     assert np.bincount(LABELS[fold.test]).tolist() == [6, 3, 1]
 
 
-def test_the_seed_decides_the_split() -> None:
+def test_the_seed_determines_the_split() -> None:
     a, b, other = (single_split(torch.from_numpy(LABELS), seed) for seed in (0, 0, 1))
     assert np.array_equal(a.test, b.test)
     assert np.array_equal(a.validation, b.validation)
@@ -81,5 +81,7 @@ def test_the_seed_decides_the_split() -> None:
 
 @pytest.mark.parametrize("labels", [[0, 0, 0, 1], [0, 1], [], [0] * 50 + [1]])
 def test_too_few_graphs_for_a_split_are_an_error(labels: list[int]) -> None:
-    with pytest.raises(DataError, match=r"expected enough graphs of every class.*by class: add"):
+    with pytest.raises(
+        DataError, match=r"some classes have too few graphs .*per class: .*Add graphs"
+    ):
         single_split(np.array(labels, dtype=np.int64), seed=0)

@@ -1,4 +1,4 @@
-"""The generated data set: what tells its classes apart is far away from everything a node sees."""
+"""The generated data set: no node sees enough of its graph to tell the classes apart."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def by_community(values: np.ndarray) -> np.ndarray:
     return values.reshape(len(values), COMMUNITIES, SIZE)
 
 
-def test_the_same_seed_gives_the_same_data_and_another_seed_other_data() -> None:
+def test_the_data_depend_on_the_seed_only() -> None:
     a, b, other = embedded(20, seed=1), embedded(20, seed=1), embedded(20, seed=2)
     assert torch.equal(a.x, b.x)
     assert torch.equal(a.y, b.y)
@@ -78,7 +78,7 @@ def test_the_classes_are_balanced(count: int) -> None:
     assert counts == [count - count // 2, count // 2]
 
 
-def test_every_graph_has_as_many_marks_of_each_kind(dataset: GraphDataset) -> None:
+def test_every_graph_has_the_same_number_of_each_mark(dataset: GraphDataset) -> None:
     a, b = marks(dataset)
     assert (a.sum(1) == 2 * MARKED).all()
     assert (b.sum(1) == 2 * MARKED).all()
@@ -119,7 +119,7 @@ def test_every_graph_is_connected_and_so_is_every_community(
 
 
 def test_both_classes_have_the_same_degrees(dataset: GraphDataset, adjacency: csr_matrix) -> None:
-    """Inside a community always those of a ladder; outside, four edges a graph that end at four middle nodes."""
+    """Communities are ladders, and every graph has four edges between them, at middle nodes."""
     label = dataset.communities.numpy()
     rows, columns = adjacency.nonzero()
     inside = np.bincount(rows[label[rows] == label[columns]], minlength=len(label))
@@ -180,12 +180,12 @@ def test_the_nodes_of_a_community_carry_its_unit_vector_with_noise(dataset: Grap
     torch.testing.assert_close(exact.norm(dim=-1), torch.ones(10, COMMUNITIES, SIZE))
 
 
-def test_more_marked_communities_than_there_are_is_an_error() -> None:
+def test_too_many_marked_communities_are_an_error() -> None:
     with pytest.raises(SettingError, match="at least 6 communities for 3 marked ones, got 4"):
         embedded(10, communities=4, marked=3)
 
 
-def test_other_sizes_can_be_asked_for() -> None:
+def test_the_sizes_can_be_changed() -> None:
     dataset = embedded(6, communities=6, marked=1, rungs=5, code_size=3)
     assert dataset.graphs.layout.sizes.tolist() == [60] * 6
     assert dataset.num_features == 5

@@ -1,4 +1,4 @@
-"""Features: an explicit choice, the same for training and prediction, standardized on the training part alone."""
+"""Features: the same for training and prediction, and standardized on the training graphs only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from diffpool.architecture import PAPER
 from diffpool.builder import build
 from diffpool.data import Categories, FeatureMap, GraphDataset, RawGraphs
-from diffpool.data.features import MOST_DEGREES, clustering_coefficients
+from diffpool.data.features import MAX_DEGREE, clustering_coefficients
 from diffpool.errors import DataError, SettingError
 from diffpool.training import fit_inputs
 
@@ -27,7 +27,7 @@ LABELS = Categories.from_values(np.array([1, 2, 1, 5, 5, 5, 2]))
 ATTRIBUTES = np.arange(14.0).reshape(7, 2)
 
 
-def test_auto_takes_attributes_and_labels_and_else_degrees() -> None:
+def test_auto_means_attributes_and_labels_or_else_degrees() -> None:
     assert FeatureMap.choose(raw_graphs()).nodes == ("degree", "log-degree")
     assert FeatureMap.choose(raw_graphs(node_labels=LABELS)).nodes == ("labels",)
     both = FeatureMap.choose(raw_graphs(node_labels=LABELS, node_attributes=ATTRIBUTES))
@@ -54,14 +54,14 @@ def test_every_part_gives_its_columns() -> None:
 
 
 def test_degrees_beyond_the_last_column_share_it() -> None:
-    leaves = MOST_DEGREES + 20
+    leaves = MAX_DEGREE + 20
     star = RawGraphs.from_edges(
         "star", [leaves + 1], np.zeros(leaves, int), np.arange(1, leaves + 1), one_way=True
     )
     chosen = FeatureMap.choose(star, "degree")
-    assert chosen.num_features == MOST_DEGREES + 1
-    assert chosen.apply(star).x[0].argmax() == MOST_DEGREES
-    small = FeatureMap.choose(raw_graphs(), "degree")  # one that knows degrees up to 2
+    assert chosen.num_features == MAX_DEGREE + 1
+    assert chosen.apply(star).x[0].argmax() == MAX_DEGREE
+    small = FeatureMap.choose(raw_graphs(), "degree")  # has degrees up to 2
     assert small.apply(star).x[0].tolist() == [0, 0, 1]
 
 
@@ -79,11 +79,11 @@ def test_the_clustering_coefficient_is_that_of_networkx() -> None:
         "r", sizes, np.concatenate(source), np.concatenate(target), one_way=True
     )
     expected = [value for graph in graphs for value in nx.clustering(graph).values()]
-    for most in (1, 50, 10**6):  # however many edges at a time
-        assert np.allclose(clustering_coefficients(raw, most), expected)
+    for max_edges in (1, 50, 10**6):
+        assert np.allclose(clustering_coefficients(raw, max_edges), expected)
 
 
-def test_labels_that_were_not_there_are_rows_of_zeros_and_reported() -> None:
+def test_unknown_labels_are_rows_of_zeros_and_reported() -> None:
     known = raw_graphs(node_labels=Categories.from_values(np.array([1, 2, 1, 1, 2, 2, 2])))
     chosen = FeatureMap.choose(known)
     made = chosen.apply(raw_graphs(node_labels=LABELS))
@@ -116,19 +116,19 @@ def test_graphs_without_edges_need_no_edge_features() -> None:
     assert chosen.apply(alone).edges.shape == (0, 4)
 
 
-def test_features_that_are_not_there_are_an_error() -> None:
-    with pytest.raises(SettingError, match="it has no node labels"):
+def test_missing_features_are_an_error() -> None:
+    with pytest.raises(SettingError, match=r"features .*: toy has no node labels"):
         FeatureMap.choose(raw_graphs(), "labels")
-    with pytest.raises(SettingError, match="it has no attributes"):
+    with pytest.raises(SettingError, match="toy has no attributes"):
         FeatureMap.choose(raw_graphs(), ["constant", "attributes"])
     with pytest.raises(SettingError, match="got 'color'"):
         FeatureMap.choose(raw_graphs(), "color")
-    with pytest.raises(SettingError, match="expected edge labels or attributes in toy"):
+    with pytest.raises(SettingError, match="toy has neither edge labels nor edge attributes"):
         FeatureMap.choose(raw_graphs(), edges=True)
     chosen = FeatureMap.choose(raw_graphs(node_attributes=ATTRIBUTES))
-    with pytest.raises(DataError, match="expected 2 columns of node attributes in toy, got 1"):
+    with pytest.raises(DataError, match="toy: expected 2 columns of node attributes, got 1"):
         chosen.apply(raw_graphs(node_attributes=ATTRIBUTES[:, :1]))
-    with pytest.raises(DataError, match=r"expected node attributes \(2 columns\) in toy, got none"):
+    with pytest.raises(DataError, match="toy: expected 2 columns of node attributes, got none"):
         chosen.apply(raw_graphs())
 
 
@@ -150,7 +150,7 @@ def test_a_choice_survives_json() -> None:
         {"more": 1},
     ],
 )
-def test_a_damaged_choice_is_refused(change: dict[str, Any]) -> None:
+def test_a_damaged_choice_is_an_error(change: dict[str, Any]) -> None:
     values = FeatureMap.choose(raw_graphs(node_labels=LABELS)).to_json()
     with pytest.raises((ValueError, TypeError, SettingError)):
         FeatureMap.from_json({**values, **change})
@@ -170,9 +170,7 @@ def test_attributes_are_standardized_by_the_training_graphs_alone() -> None:
     torch.testing.assert_close(train[:, :2].mean(0), torch.zeros(2), atol=1e-6, rtol=0)
     torch.testing.assert_close(train[:, :2].std(0, correction=0), torch.ones(2))
     assert torch.equal(standard[:, 2:], dataset.x[:, 2:])
-    assert (
-        standard[4:, :2].mean() > 1
-    )  # the test graph is far from the training graphs and stays so
+    assert standard[4:, :2].mean() > 1  # the test graph is far from the training graphs
 
 
 def test_a_constant_attribute_is_shifted_and_not_divided() -> None:
@@ -186,11 +184,11 @@ def test_a_constant_attribute_is_shifted_and_not_divided() -> None:
 
 
 def test_graphs_without_classes_and_targets_cannot_be_trained_on() -> None:
-    with pytest.raises(DataError, match="expected a class or a target for every graph of toy"):
+    with pytest.raises(DataError, match="toy: the graphs have neither classes nor targets"):
         GraphDataset.from_raw(raw_graphs())
 
 
-def test_directed_edges_are_used_in_both_directions_unless_asked() -> None:
+def test_directed_edges_are_used_in_both_directions_by_default() -> None:
     raw = RawGraphs.from_edges(
         "d",
         [2, 2],

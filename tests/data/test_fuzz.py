@@ -1,6 +1,6 @@
-"""Damaged input: whatever is done to a file, the outcome is a valid data set or model, or one of the project's errors.
+"""Damaged input: a mutated file gives a valid data set or model, or one of the project's errors.
 
-No other exception, no hang, no file left behind. Mutations come from a seed, so a failure can be repeated.
+There is no other exception and no file left behind. Mutations come from a seed, so failures are reproducible.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ WORDS += [
 def mutate(data: bytes, rng: random.Random) -> bytes:
     """One to three changes: bytes, words, lines, or a cut."""
     for _ in range(rng.randint(1, 3)):
-        place = rng.randrange(len(data) + 1)
-        end = min(len(data), place + rng.choice([1, 1, 2, 8, 40]))
+        start = rng.randrange(len(data) + 1)
+        end = min(len(data), start + rng.choice([1, 1, 2, 8, 40]))
         kind = rng.randrange(7)
         if kind == 0:
-            data = data[:place] + bytes([rng.randrange(256)]) + data[place + 1 :]
+            data = data[:start] + bytes([rng.randrange(256)]) + data[start + 1 :]
         elif kind == 1:
-            data = data[:place] + rng.choice(WORDS) + data[end:]
+            data = data[:start] + rng.choice(WORDS) + data[end:]
         elif kind == 2:
-            data = data[:place] + data[end:]
+            data = data[:start] + data[end:]
         elif kind == 3:
-            data = data[:place]
+            data = data[:start]
         elif kind == 4:
             lines = data.split(b"\n")
             i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
@@ -62,7 +62,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
             lines.insert(rng.randrange(len(lines) + 1), rng.choice([*lines, *WORDS]))
             data = b"\n".join(lines)
         else:
-            data = data[:place] + data[place:end] * rng.randint(2, 4) + data[end:]
+            data = data[:start] + data[start:end] * rng.randint(2, 4) + data[end:]
     return data
 
 
@@ -103,7 +103,7 @@ def write_tu(folder: Path, raw: RawGraphs) -> None:
 
 
 def check(raw: RawGraphs) -> None:
-    """A valid data set: it can be trained on, or says why not."""
+    """Check that the data set is valid: it can be used for training, or raises one of the project's errors."""
     ends = np.concatenate([[0], np.cumsum(raw.sizes)])
     assert raw.indptr[0] == 0
     assert raw.indptr[-1] == len(raw.source)
@@ -120,7 +120,7 @@ def check(raw: RawGraphs) -> None:
 
 
 def attempt(read: Callable[[], None], what: str) -> bool:
-    """Whether it worked; any exception but the project's own is a failure with the mutation's number."""
+    """Whether `read` succeeds; any exception but the project's own is a failure, reported with `what`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -143,7 +143,7 @@ def files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-def test_damaged_tu_folders(tmp_path: Path) -> None:
+def test_a_damaged_tu_folder_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
     write_tu(tmp_path / "whole", raw_graphs())
     texts = {p.name: p.read_bytes() for p in (tmp_path / "whole").iterdir()}
     check(read_graphs(tmp_path / "whole"))
@@ -165,7 +165,7 @@ def test_damaged_tu_folders(tmp_path: Path) -> None:
     assert outcomes == {True, False}
 
 
-def test_damaged_zips(tmp_path: Path) -> None:
+def test_a_damaged_zip_file_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
     write_tu(tmp_path / "toy", raw_graphs())
     packed = Path(
         shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path / "toy")
@@ -179,7 +179,7 @@ def test_damaged_zips(tmp_path: Path) -> None:
         assert files(tmp_path) == before
 
 
-def test_damaged_json_lines(tmp_path: Path) -> None:
+def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "whole.jsonl", raw_graphs())
     text = (tmp_path / "whole.jsonl").read_bytes()
     rng = random.Random(3)
@@ -193,7 +193,7 @@ def test_damaged_json_lines(tmp_path: Path) -> None:
     assert outcomes == {True, False}
 
 
-def test_damaged_model_directories(tmp_path: Path) -> None:
+def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
     raw = raw_graphs()
     dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
     method = settings_for("diffpool", "toy", epochs=1, hidden=4)
@@ -225,7 +225,7 @@ def test_damaged_model_directories(tmp_path: Path) -> None:
 
 
 def _change_value(config: dict, rng: random.Random) -> bytes:
-    """Another value, of any type, somewhere in the settings."""
+    """Replace one of the settings by a value of any type."""
     holder = config
     while True:
         key = rng.choice(sorted(holder))

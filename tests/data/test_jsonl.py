@@ -1,4 +1,4 @@
-"""Graphs in a JSON-lines file: every key, every message, and the way there and back."""
+"""JSON lines files: every key, every message, and graphs that are written and read again."""
 
 from __future__ import annotations
 
@@ -16,17 +16,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffpool.data import jsonl
+from diffpool.data.categories import Categories
 from diffpool.data.jsonl import iter_jsonl, read_jsonl, write_jsonl
-from diffpool.data.raw import OF_EDGES, OF_GRAPHS, OF_NODES, Categories, RawGraphs, concatenate
+from diffpool.data.raw import (
+    EDGE_TABLES,
+    GRAPH_TABLES,
+    NODE_TABLES,
+    RawGraphs,
+    concatenate,
+)
 from diffpool.errors import DataError, SettingError
 
 
 def assert_same(a: RawGraphs, b: RawGraphs) -> None:
-    """The same graphs, whatever they are called and whichever categories no row has."""
+    """The same graphs, apart from their name and from categories without rows."""
     assert a.directed == b.directed
     for name in ("sizes", "indptr", "source"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
-    for name in (*OF_NODES, *OF_EDGES, *OF_GRAPHS):
+    for name in (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES):
         one, other = getattr(a, name), getattr(b, name)
         assert (one is None) == (other is None), name
         if isinstance(one, Categories):
@@ -121,7 +128,7 @@ def test_graphs_without_label_are_for_prediction(tmp_path: Path) -> None:
     assert (raw.name, raw.classes, raw.targets) == ("mine", None, None)
 
 
-def test_blank_lines_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> None:
+def test_blank_lines_and_a_byte_order_mark_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\xef\xbb\xbf\n" + json.dumps(PATH).encode() + b"\r\n\n  \n")
     assert len(read_jsonl(path)) == 1
@@ -136,10 +143,10 @@ def test_a_graph_without_edges_or_nodes_has_the_columns_of_the_others(tmp_path: 
     first, second, third = iter_jsonl(tmp_path / "a.jsonl", 1)
     assert third.edge_labels.columns == second.edge_labels.columns == 2
     assert third.node_attributes.shape == (0, 2)
-    assert first.edge_attributes.shape == (0, 1)  # nothing is known of it yet
+    assert first.edge_attributes.shape == (0, 1)  # the width is not known yet
 
 
-def test_chunks_are_the_file(tmp_path: Path) -> None:
+def test_the_chunks_together_are_the_file(tmp_path: Path) -> None:
     graphs = [{"nodes": n, "edges": [[0, n - 1]], "label": f"c{n}"} for n in range(1, 8)]
     path = write(tmp_path / "a.jsonl", *graphs)
     parts = list(iter_jsonl(path, 3))
@@ -148,7 +155,7 @@ def test_chunks_are_the_file(tmp_path: Path) -> None:
     assert [len(part) for part in iter_jsonl(path, 7)] == [7]
 
 
-def test_a_chunk_is_given_before_the_next_is_read(tmp_path: Path) -> None:
+def test_a_chunk_is_returned_before_the_next_is_read(tmp_path: Path) -> None:
     chunks = iter_jsonl(write(tmp_path / "a.jsonl", PATH, PATH, "broken"), 2)
     assert len(next(chunks)) == 2
     with pytest.raises(DataError, match="line 3"):
@@ -156,95 +163,121 @@ def test_a_chunk_is_given_before_the_next_is_read(tmp_path: Path) -> None:
 
 
 def test_a_chunk_has_at_least_one_graph(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="expected at least 1 graph at a time, got 0: give"):
+    with pytest.raises(SettingError, match="expected a size of at least 1 graph, got 0"):
         iter_jsonl(tmp_path / "a.jsonl", 0)
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
-# What is wrong with a second line after FULL (or, as a string, the line itself), and what is said about it.
+# Changes to a second line after FULL (or, as a string, the line itself), and the message.
 FAULTS: list[tuple[Any, str]] = [
-    ("{", "a JSON object, got something else at column 2 .*: write one graph into each line"),
-    ("{} {}", "a JSON object, got something else at column 4"),
-    ("[1]", "a JSON object, got \\[1\\]: write one graph"),
-    ("3", "a JSON object, got 3"),
-    (DEEP, "lists of lists at most, got deeper ones"),
-    ('{"id": NaN}', "finite numbers, got NaN: JSON has no other"),
-    ('{"id": -Infinity}', "finite numbers, got -Infinity"),
-    ('{"id": %s}' % ("9" * 5000), "numbers of 64 bits, got one of thousands of digits"),
-    ('{"id": 1, "id": 2}', "each key once, got 'id' again: keep one"),
-    ({"edge": []}, "only the keys id, nodes, .*, got 'edge': did you mean edges\\?"),
-    ({"color": 1}, "only the keys .*, got 'color': take it out"),
-    ({"edges": None}, "edges as a list of pairs .*, got None: write them as"),
-    ({"edges": [[0, 1], [1]]}, "edges as a list of pairs .*, got \\[1\\] among them"),
-    ({"edges": [[0, 1], None]}, "edges as a list of pairs .*, got None among them"),
-    ({"edges": [[0, 1], [1, True]]}, "edges as a list of pairs .*, got True in one of them"),
-    ({"edges": [[0, 1], [1, 1.0]]}, "edges as a list of pairs .*, got 1.0 in one of them"),
-    ({"edges": [[0, 1], [1, 3]]}, "edges between nodes 0 to 2, got node 3: are they counted from"),
-    ({"edges": [[0, 1], [-1, 2]]}, "edges between nodes 0 to 2, got node -1"),
-    ({"edges": [[0, 1], [1, 10**30]]}, "edges between nodes 0 to 2, got node 1000"),
-    ({"directed": 1}, "directed to be true or false, got 1"),
-    ({"nodes": 4}, "a list of node_labels, one for each of 4 nodes, got 3: are some missing"),
-    ({"nodes": True}, "a number of nodes from 0 to 10000000, got True: count them again"),
-    ({"nodes": -1}, "a number of nodes from 0 to 10000000, got -1"),
-    ({"nodes": 10_000_001}, "a number of nodes from 0 to 10000000, got 10000001"),
-    ({"nodes": 3.0}, "a number of nodes from 0 to 10000000, got 3.0"),
+    ("{", "expected a JSON object, got an error at column 2 .*. Write one graph per line"),
+    ("{} {}", "expected a JSON object, got an error at column 4"),
+    ("[1]", "expected a JSON object, got \\[1\\]. Write one graph"),
+    ("3", "expected a JSON object, got 3"),
+    (DEEP, "lists are nested too deeply"),
+    ('{"id": NaN}', "expected finite numbers, got NaN, which is not JSON"),
+    ('{"id": -Infinity}', "expected finite numbers, got -Infinity"),
+    ('{"id": %s}' % ("9" * 5000), "a number has thousands of digits"),
+    ('{"id": 1, "id": 2}', "the key 'id' occurs more than once. Keep one"),
+    ({"edge": []}, "expected only the keys id, nodes, .*, got 'edge'. Did you mean edges\\?"),
+    ({"color": 1}, "expected only the keys .*, got 'color'. Remove it"),
+    ({"edges": None}, "expected edges as pairs .*, got None"),
+    ({"edges": [[0, 1], [1]]}, "expected edges as pairs .*, got \\[1\\]"),
+    ({"edges": [[0, 1], None]}, "expected edges as pairs .*, got None"),
+    ({"edges": [[0, 1], [1, True]]}, "expected edges as pairs .*, got True"),
+    ({"edges": [[0, 1], [1, 1.0]]}, "expected edges as pairs .*, got 1.0"),
+    (
+        {"edges": [[0, 1], [1, 3]]},
+        "node 3 does not exist .the graph has 3 nodes, numbered 0 to 2.. Are nodes counted from 1",
+    ),
+    ({"edges": [[0, 1], [-1, 2]]}, "node -1 does not exist"),
+    ({"edges": [[0, 1], [1, 10**30]]}, "node 1000.* does not exist"),
+    ({"directed": 1}, "expected directed to be true or false, got 1"),
+    (
+        {"nodes": 4},
+        "expected a list of node_labels, one for each of 4 nodes, got 3. Are some missing",
+    ),
+    ({"nodes": True}, "expected nodes to be an integer from 0 to 10000000, got True"),
+    ({"nodes": -1}, "expected nodes to be an integer from 0 to 10000000, got -1"),
+    ({"nodes": 10_000_001}, "expected nodes to be an integer from 0 to 10000000, got 10000001"),
+    ({"nodes": 3.0}, "expected nodes to be an integer from 0 to 10000000, got 3.0"),
     (
         {"node_labels": "abc"},
-        "a list of node_labels, got 'abc': one for each",
+        "expected a list of node_labels, one for each node, got 'abc'",
     ),
-    ({"nodes": 3, "node_labels": "abc"}, "a list of node_labels, .* 3 nodes, got 'abc'"),
-    ({"node_labels": [1, 2, 3.5]}, "node_labels to be words or whole numbers, got 3.5: write oth"),
-    ({"node_labels": [1, 2, None]}, "node_labels to be words or whole numbers, got None"),
-    ({"node_labels": [1, 2, [3]]}, "node_labels as lists, got 1 among them"),
+    ({"nodes": 3, "node_labels": "abc"}, "expected a list of node_labels, .* 3 nodes, got 'abc'"),
+    (
+        {"node_labels": [1, 2, 3.5]},
+        "expected node_labels to be words or integers, got 3.5. Write it",
+    ),
+    ({"node_labels": [1, 2, None]}, "expected node_labels to be words or integers, got None"),
+    ({"node_labels": [1, 2, [3]]}, "expected node_labels as lists, got 1 among them"),
     (
         {"node_labels": [[1], [2], [3, 4]]},
-        "as many node_labels in every row, .*, got rows of 1 and 2",
+        "expected the same number of node_labels in every row, .*, got 1 and 2",
     ),
-    ({"node_labels": [[], [], []]}, "as many node_labels in every row, at least 1, got rows of 0"),
-    ({"node_labels": [[1, 1]] * 3}, "as many columns of node_labels as in line 1, 1, got 2: give"),
-    ({"node_labels": [1, 2, 10**30]}, "node_labels of 64 bits, got 10000.*: write it as a word"),
-    ({"node_labels": [1, 2, "\ud800"]}, "node_labels of whole characters, got half of one"),
+    (
+        {"node_labels": [[], [], []]},
+        "expected the same number of node_labels in every row, at least 1, got 0",
+    ),
+    ({"node_labels": [[1, 1]] * 3}, "expected 1 columns of node_labels, as in line 1, got 2. Give"),
+    (
+        {"node_labels": [1, 2, 10**30]},
+        "expected node_labels to fit into 64 bits, got 10000.*. Write it as a word",
+    ),
+    ({"node_labels": [1, 2, "\ud800"]}, "node_labels: the text has half of a surrogate pair"),
     (
         {"node_attributes": [1, 2, 3]},
-        "node_attributes as lists, got 1 among them: write \\[\\[1\\]",
+        "expected node_attributes as lists, got 1 among them. Write \\[\\[1\\]",
     ),
-    ({"node_attributes": [[1, 2], [3, 4]]}, "a list of node_attributes, .* 3 nodes, got 2"),
+    (
+        {"node_attributes": [[1, 2], [3, 4]]},
+        "expected a list of node_attributes, .* 3 nodes, got 2",
+    ),
     (
         {"node_attributes": [[1, 2], [3, 4], [5]]},
-        "as many node_attributes in every row, .* 1 and 2",
+        "expected the same number of node_attributes in every row, .* 1 and 2",
     ),
     (
         {"node_attributes": [[1], [2], [3]]},
-        "as many columns of node_attributes as in line 1, 2, got 1",
+        "expected 2 columns of node_attributes, as in line 1, got 1",
     ),
-    ({"node_attributes": [[1, 2], [3, 4], [5, "6"]]}, "node_attributes to be numbers, got '6'"),
-    ({"node_attributes": [[1, 2], [3, 4], [5, True]]}, "node_attributes to be numbers, got True"),
+    (
+        {"node_attributes": [[1, 2], [3, 4], [5, "6"]]},
+        "expected node_attributes to be numbers, got '6'",
+    ),
+    (
+        {"node_attributes": [[1, 2], [3, 4], [5, True]]},
+        "expected node_attributes to be numbers, got True",
+    ),
     (
         {"node_attributes": [[1, 2], [3, 4], [5, 10**400]]},
-        "node_attributes up to 1.8e308, got a large",
+        "node_attributes: a number exceeds 1.8e308",
     ),
-    ({"edge_labels": [["x", 1]]}, "a list of edge_labels, one for each of 2 edges, got 1"),
-    ({"edge_attributes": [[1], [[]]]}, "edge_attributes to be numbers, got \\[\\]"),
-    ({"edge_weights": [1]}, "a list of edge_weights, one for each of 2 edges, got 1"),
-    ({"edge_weights": [1, [2]]}, "edge_weights to be numbers, got \\[2\\]"),
-    ({"edge_weights": [1, -2]}, "edge_weights of at least 0, got -2.0: shift"),
-    ({"edge_weights": [1e308, 1e308]}, "edge_weights with a finite sum, got larger ones"),
-    ({"label": 1.5}, "label to be words or whole numbers, got 1.5"),
-    ({"label": None}, "label to be words or whole numbers, got None"),
-    ({"label": ["a"]}, "label to be words or whole numbers, got \\['a'\\]"),
-    ({"target": []}, "a number or numbers as target, got \\[\\]: leave it out"),
-    ({"target": "1"}, "target to be numbers, got '1'"),
-    ({"target": [1, True]}, "target to be numbers, got True"),
-    ({"target": 1}, "as many columns of target as in line 1, 2, got 1"),
+    ({"edge_labels": [["x", 1]]}, "expected a list of edge_labels, one for each of 2 edges, got 1"),
+    ({"edge_attributes": [[1], [[]]]}, "expected edge_attributes to be numbers, got \\[\\]"),
+    ({"edge_weights": [1]}, "expected a list of edge_weights, one for each of 2 edges, got 1"),
+    ({"edge_weights": [1, [2]]}, "expected edge_weights to be numbers, got \\[2\\]"),
+    ({"edge_weights": [1, -2]}, "expected edge_weights of at least 0, got -2.0. Shift"),
+    ({"edge_weights": [1e308, 1e308]}, "the sum of edge_weights exceeds 1.8e308"),
+    ({"label": 1.5}, "expected label to be words or integers, got 1.5"),
+    ({"label": None}, "expected label to be words or integers, got None"),
+    ({"label": ["a"]}, "expected label to be words or integers, got \\['a'\\]"),
+    ({"target": []}, "expected one or more numbers as target, got \\[\\]. Leave it out"),
+    ({"target": "1"}, "expected target to be numbers, got '1'"),
+    ({"target": [1, True]}, "expected target to be numbers, got True"),
+    ({"target": 1}, "expected 2 columns of target, as in line 1, got 1"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), FAULTS, ids=[m[:50] for _, m in FAULTS])
-def test_a_fault_is_named_with_file_and_line(tmp_path: Path, change: Any, message: str) -> None:
+def test_a_fault_is_an_error_with_the_file_and_the_line(
+    tmp_path: Path, change: Any, message: str
+) -> None:
     line = change if isinstance(change, str) else {**FULL, **change}
     path = write(tmp_path / "own.jsonl", FULL, line)
-    with pytest.raises(DataError, match=f"own.jsonl, line 2: expected ({message})"):
+    with pytest.raises(DataError, match=f"own.jsonl, line 2: {message}"):
         read_jsonl(path)
 
 
@@ -252,65 +285,67 @@ def test_a_fault_is_named_with_file_and_line(tmp_path: Path, change: Any, messag
 def test_a_key_is_in_every_graph_or_in_none(tmp_path: Path, key: str) -> None:
     full = {"nodes": 3, **FULL}
     without = {k: v for k, v in full.items() if k != key}
-    end = "or in none, got {} here and {} in line 1: add what is missing or leave it out everywhere"
-    with pytest.raises(DataError, match=f"line 2: expected {key} .* {end.format('none', 'one')}"):
+    message = "or in none, but unlike line 1 this line {} it. Add what is missing, or leave it out"
+    with pytest.raises(DataError, match=f"line 2: expected {key} .* {message.format('lacks')}"):
         read_jsonl(write(tmp_path / "a.jsonl", full, without))
-    with pytest.raises(DataError, match=f"line 2: expected {key} .* {end.format('one', 'none')}"):
+    with pytest.raises(DataError, match=f"line 2: expected {key} .* {message.format('has')}"):
         read_jsonl(write(tmp_path / "a.jsonl", without, full))
     with pytest.raises(DataError, match="line 2: expected"):  # also in another chunk
         list(iter_jsonl(tmp_path / "a.jsonl", 1))
 
 
-def test_edges_and_the_number_of_nodes_are_needed(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="line 1: expected edges, got none: write \\[\\] for"):
+def test_edges_and_the_number_of_nodes_are_required(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 1: edges are missing. Write \[\] for"):
         read_jsonl(write(tmp_path / "a.jsonl", {"nodes": 1}))
-    with pytest.raises(DataError, match=r"expected nodes, node_labels or .*, got neither: say how"):
+    with pytest.raises(DataError, match=r"the number of nodes is missing. Add nodes, node_labels"):
         read_jsonl(write(tmp_path / "a.jsonl", {"edges": []}))
-    with pytest.raises(DataError, match="expected no edges without nodes, got node 0"):
+    with pytest.raises(DataError, match=r"node 0 does not exist .the graph has no nodes"):
         read_jsonl(write(tmp_path / "a.jsonl", {"nodes": 0, "edges": [[0, 0]]}))
 
 
-def test_a_file_needs_a_graph(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl: expected a graph in each line, got an empty"):
+def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl: the file is empty"):
         read_jsonl(write(tmp_path / "a.jsonl", "", " "))
 
 
-def test_a_file_has_to_be_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.jsonl.gz"):
-        with pytest.raises(DataError, match=f"{name}: expected a file that can be read, got: No"):
+        with pytest.raises(DataError, match=f"{name}: the file could not be read .No"):
             read_jsonl(tmp_path / name)
-    with pytest.raises(DataError, match="expected a file that can be read"):
+    with pytest.raises(DataError, match="the file could not be read"):
         read_jsonl(tmp_path)
 
 
-def test_text_is_utf_8(tmp_path: Path) -> None:
+def test_text_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"id": "\xff"}')
-    with pytest.raises(DataError, match="line 1: expected UTF-8 text, got another byte at 8: save"):
+    with pytest.raises(DataError, match=r"line 1: byte 8 is not UTF-8. Save"):
         read_jsonl(path)
 
 
-def test_a_damaged_gz_file_is_a_fault(tmp_path: Path) -> None:
+def test_a_damaged_gz_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     whole = gzip.compress(b"\n".join([json.dumps(FULL).encode()] * 99))
     for content in (whole[:-20], b"not gzip", whole[:40] + b"\xff\xff\xff" + whole[43:]):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"a\.jsonl\.gz, line \d+: expected"):
+        with pytest.raises(DataError, match=r"a\.jsonl\.gz, line \d+: the file is damaged"):
             read_jsonl(path)
 
 
-def test_lines_and_chunks_have_an_upper_size(
+def test_the_size_of_lines_and_chunks_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "a.jsonl", *[{"nodes": 100, "edges": []}] * 3)
-    monkeypatch.setattr(jsonl, "MOST_SPARE", 200)
+    monkeypatch.setattr(jsonl, "MAX_EXTRA_NODES", 200)
     with pytest.raises(
-        DataError, match="line 3: expected nodes with edges or labels, got 200 with"
+        DataError, match="line 3: more than 200 nodes have neither edges nor labels"
     ):
         read_jsonl(path)
     assert len(list(iter_jsonl(path, 2))) == 2
-    monkeypatch.setattr(jsonl, "MOST_BYTES", 20)
-    with pytest.raises(DataError, match="line 1: expected at most 20 bytes, got more: one graph"):
+    monkeypatch.setattr(jsonl, "MAX_BYTES", 20)
+    with pytest.raises(
+        DataError, match=r"line 1: expected at most 20 bytes, got more. Write one graph"
+    ):
         read_jsonl(path)
 
 
@@ -340,7 +375,7 @@ def raw_graphs(draw: st.DrawFn) -> RawGraphs:
     rows = {"node": sum(sizes), "edge": len(pairs)}
     tables: dict[str, Any] = {}
     for what in ("node", "edge"):
-        # a table without rows says nothing of its columns
+        # the columns of a table without rows are unknown
         width = draw(st.integers(1, 3)) if rows[what] else 1
         if draw(st.booleans()):
             row = st.lists(numbers, min_size=width, max_size=width)
@@ -380,36 +415,34 @@ def test_what_was_written_is_read_back(
     assert path.read_bytes() == first
 
 
-def test_an_undirected_edge_with_nothing_said_of_it_is_written_once(tmp_path: Path) -> None:
+def test_an_undirected_edge_without_labels_or_attributes_is_written_once(tmp_path: Path) -> None:
     raw = read_jsonl(write(tmp_path / "a.jsonl", {**PATH, "label": 3, "target": 1.5}))
     write_jsonl(tmp_path / "b.jsonl", raw)
     assert json.loads((tmp_path / "b.jsonl").read_text()) == {**PATH, "label": 3, "target": 1.5}
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     raw = read_jsonl(write(path, PATH))
     before = path.read_text()
     broken = replace(raw, node_attributes=np.array([[1.0], [np.nan], [2.0]]))
-    with pytest.raises(DataError, match=r"a\.jsonl: expected finite numbers and proper text, got"):
+    with pytest.raises(DataError, match=r"a\.jsonl: expected finite numbers and valid text"):
         write_jsonl(path, broken)
     half = replace(raw, classes=Categories(np.zeros((1, 1), np.int32), (("\ud800",),)))
-    with pytest.raises(DataError, match="expected finite numbers and proper text"):
+    with pytest.raises(DataError, match="expected finite numbers and valid text"):
         write_jsonl(path, half)
     assert path.read_text() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_a_place_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     raw = read_jsonl(write(tmp_path / "a.jsonl", PATH))
-    with pytest.raises(
-        DataError, match=r"expected a place to write to, got: No such file.*: choose"
-    ):
+    with pytest.raises(DataError, match=r"the file could not be written .No such file.*. Choose"):
         write_jsonl(tmp_path / "none" / "a.jsonl", raw)
 
 
 @pytest.mark.filterwarnings("error")
-def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
+def test_damaged_bytes_raise_nothing_but_an_error_with_file_and_line(tmp_path: Path) -> None:
     rng = random.Random(0)
     path = tmp_path / "a.jsonl"
     good = "\n".join(json.dumps(g) for g in (FULL, {**FULL, "directed": True}, FULL)).encode()
@@ -427,15 +460,17 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
         b",",
         b"0",
     ]
+    messages = []
     for _ in range(1500):
         data = bytearray(good)
         for _ in range(rng.randint(1, 3)):
             start = rng.randrange(len(data))
             data[start : start + rng.randint(0, 3)] = rng.choice([*tokens, rng.randbytes(1)])
         path.write_bytes(data)
-        said = None
         try:
             read_jsonl(path)
         except DataError as error:
-            said = str(error)
-        assert said is None or re.search(r"a\.jsonl, line \d: expected .*, got .*: ", said), said
+            messages.append(str(error))
+    assert len(messages) > 1000
+    for message in messages:
+        assert re.search(r"a\.jsonl, line \d: .*[.?]$", message), message

@@ -1,4 +1,4 @@
-"""Molecules: hand-checked ones, columns that are always the same, CSV files and what is wrong with them."""
+"""Molecules: hand-checked examples, fixed columns, and CSV files with and without faults."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from diffpool.data import molecules
 from diffpool.data.molecules import from_smiles, iter_molecules, read_molecules
-from diffpool.data.own import iter_graphs, read_graphs
 from diffpool.data.raw import RawGraphs, concatenate
+from diffpool.data.sources import iter_graphs, read_graphs
 from diffpool.errors import DataError, SettingError
 from tests.data.test_jsonl import assert_same
 
@@ -26,7 +26,7 @@ def atoms(raw: RawGraphs, column: str) -> list[str]:
 
 
 def bonds(raw: RawGraphs, column: str) -> dict[tuple[int, int], str]:
-    """By the numbers of the two atoms, the smaller one first."""
+    """By the indices of the two atoms, the smaller one first."""
     words = raw.edge_labels.words(BOND[column])
     ends = zip(raw.source.tolist(), raw.target.tolist(), strict=True)
     both = dict(zip(ends, words, strict=True))
@@ -40,7 +40,7 @@ def test_benzene_is_an_aromatic_ring() -> None:
     assert atoms(raw, "element") == ["C"] * 6
     assert atoms(raw, "degree") == ["2"] * 6
     assert atoms(raw, "hydrogens") == ["1"] * 6
-    assert atoms(raw, "hybridisation") == ["SP2"] * 6
+    assert atoms(raw, "hybridization") == ["SP2"] * 6
     assert raw.node_attributes.tolist() == [[1, 1, 0.12011]] * 6
     assert set(bonds(raw, "type").values()) == {"aromatic"}
     assert raw.edge_attributes.tolist() == [[1, 1]] * 12
@@ -52,7 +52,7 @@ def test_acetic_acid_has_one_double_bond() -> None:
     assert atoms(raw, "degree") == ["1", "3", "1", "1"]
     assert atoms(raw, "hydrogens") == ["3", "0", "0", "1"]
     assert atoms(raw, "charge") == ["0"] * 4
-    assert atoms(raw, "hybridisation") == ["SP3", "SP2", "SP2", "SP2"]
+    assert atoms(raw, "hybridization") == ["SP3", "SP2", "SP2", "SP2"]
     assert bonds(raw, "type") == {(0, 1): "single", (1, 2): "double", (1, 3): "single"}
     assert set(bonds(raw, "stereo").values()) == {"none"}
     conjugated = dict(
@@ -92,7 +92,7 @@ def test_chirality_does_not_depend_on_how_the_smiles_is_written() -> None:
         "C[n+]1cccc2[nH]ccc21",
     ],
 )
-def test_a_molecule_has_the_same_features_however_it_is_written(smiles: str) -> None:
+def test_the_features_of_a_molecule_do_not_depend_on_its_smiles(smiles: str) -> None:
     from rdkit import Chem
 
     def rows(raw: RawGraphs) -> list[list[tuple[float, ...]]]:
@@ -112,7 +112,7 @@ def test_double_bonds_are_e_or_z() -> None:
         assert bonds(from_smiles([smiles]), "stereo")[1, 2] == expected
 
 
-def test_rare_things_are_other() -> None:
+def test_rare_values_are_other() -> None:
     raw = from_smiles(["Cl[Pt](Cl)(N)N", "*", "N->[Zn]"])
     assert atoms(raw[0], "element") == ["Cl", "other", "Cl", "N", "N"]
     assert atoms(raw[1], "element") == ["other"]
@@ -133,7 +133,7 @@ def test_every_file_has_the_same_columns() -> None:
 def test_y_gives_classes_or_targets() -> None:
     assert from_smiles(["C", "CC"], ["a", "b"]).classes.words() == ["a", "b"]
     assert from_smiles(["C", "CC"], [0.5, 1.5]).targets.tolist() == [[0.5], [1.5]]
-    with pytest.raises(DataError, match="expected a y for each of 2 graphs, got 1"):
+    with pytest.raises(DataError, match="expected one y for each of 2 graphs, got 1"):
         from_smiles(["C", "CC"], [1])
 
 
@@ -145,14 +145,16 @@ def test_all_faults_of_a_list_are_in_one_message(capfd: pytest.CaptureFixture[st
     assert said.startswith(
         "molecule 1: expected a SMILES that RDKit can read, got 'C1CC'; molecule 2:"
     )
-    assert "molecule 2: expected a SMILES of an atom or more, got ''; " in said
+    assert "molecule 2: expected a SMILES with at least one atom, got ''; " in said
     assert "got None; molecule 5:" in said
-    assert said.endswith("; and 2 more: mend or remove them")
-    assert capfd.readouterr() == ("", "")  # RDKit has nothing to add
+    assert said.endswith("; and 2 more. Correct or remove them.")
+    assert capfd.readouterr() == ("", "")  # RDKit prints nothing
 
 
-def test_a_list_of_smiles_is_needed() -> None:
-    with pytest.raises(DataError, match=r"expected a list of SMILES, got one: write \['CCO'\]"):
+def test_anything_but_a_list_of_smiles_is_an_error() -> None:
+    with pytest.raises(
+        DataError, match=r"expected a list of SMILES, got one string. Write \['CCO'\]"
+    ):
         from_smiles("CCO")
     with pytest.raises(DataError, match="expected at least one SMILES, got an empty list"):
         from_smiles([])
@@ -160,7 +162,10 @@ def test_a_list_of_smiles_is_needed() -> None:
 
 def test_without_rdkit_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(DataError, match=r"got none: pip install 'diffpool\[molecules\]'"):
+    with pytest.raises(
+        DataError,
+        match=r"reading molecules needs RDKit. Install it with pip install 'diffpool\[molecules\]'",
+    ):
         from_smiles(["C"])
 
 
@@ -186,13 +191,13 @@ def test_a_file_is_read_by_its_columns(tmp_path: Path) -> None:
     assert read_molecules(path, target="logp").targets.tolist() == [[-0.31], [2.13]]
 
 
-def test_another_column_may_have_the_smiles(tmp_path: Path) -> None:
+def test_the_column_of_smiles_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'SMILES,"the, class"\nCCO,1\n')
     raw = read_graphs(path, smiles="SMILES", label="the, class")
     assert raw.classes.words() == ["1"]
 
 
-def test_chunks_are_the_file(tmp_path: Path) -> None:
+def test_the_chunks_together_are_the_file(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.csv", "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 6))
     )
@@ -200,7 +205,7 @@ def test_chunks_are_the_file(tmp_path: Path) -> None:
     assert [len(part) for part in parts] == [2, 2, 1]
     assert_same(concatenate(parts), read_molecules(path, label="y"))
     assert_same(concatenate(list(iter_graphs(path, 3, target="y"))), read_graphs(path, target="y"))
-    with pytest.raises(SettingError, match="expected at least 1 graph at a time, got 0"):
+    with pytest.raises(SettingError, match="expected a size of at least 1 graph, got 0"):
         iter_molecules(path, 0)
 
 
@@ -214,11 +219,11 @@ def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
         "line 3: expected a number in column 't', got 'x'; "
         "line 3: expected a SMILES that RDKit can read, got 'C1'; "
         "line 4: expected a number in column 't', got nothing; "
-        "line 4: expected a SMILES of an atom or more, got ''; "
-        "and 1 more: mend or remove them"
+        "line 4: expected a SMILES with at least one atom, got ''; "
+        "and 1 more. Correct or remove them."
     )
     with pytest.raises(
-        DataError, match=r"line 2: expected a class .*, got nothing: mend or remove it"
+        DataError, match=r"line 2: expected a class .*, got nothing. Correct or remove it"
     ):
         next(iter_molecules(path, 1, label="y"))
 
@@ -226,25 +231,25 @@ def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SMILES,y\nC,1\n", r"expected one column 'smiles', got none: it has SMILES, y"),
-        ("", "expected one column 'smiles', got none: it has no columns"),
+        ("SMILES,y\nC,1\n", r"expected one column 'smiles', got none. The file has SMILES, y"),
+        ("", "expected one column 'smiles', got none. The file has no columns"),
         (
             "smiles,smiles\nC,C\n",
-            "expected one column 'smiles', got 2 of them: it has smiles, smiles",
+            "expected one column 'smiles', got 2 of them. The file has smiles, smiles",
         ),
-        ("smiles,y\nC,1\nC\n", "line 3: expected 2 cells as in the header, got 1: put text"),
-        ("smiles,y\n\n", "expected a molecule in each line, got none: is the file complete"),
-        ("smiles\n" + "C" * 200_000, "expected comma-separated values, got others .field larger"),
+        ("smiles,y\nC,1\nC\n", "line 3: expected 2 cells as in the header, got 1. Put quotes"),
+        ("smiles,y\n\n", "the file has no molecules. Is it complete"),
+        ("smiles\n" + "C" * 200_000, "not comma-separated values .field larger"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_table_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=r"a\.csv.*" + message):
         read_molecules(write(tmp_path / "a.csv", text))
 
 
-def test_a_file_has_to_be_there_and_to_be_text(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.csv: expected a file that can be read, got: No such"):
+def test_a_missing_file_and_one_that_is_not_text_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.csv: the file could not be read .No such"):
         read_molecules(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_bytes(b"smiles\n\xff\n")
-    with pytest.raises(DataError, match=r"a\.csv: expected UTF-8 text, got another byte"):
+    with pytest.raises(DataError, match=r"a\.csv: the text is not UTF-8"):
         read_molecules(tmp_path / "a.csv")

@@ -1,4 +1,4 @@
-"""Raw graphs: merged, sorted edges with their tables, whatever order they were given in."""
+"""Raw graphs: edges are merged and sorted with their tables, in whatever order they are given."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_missing_reverse_of_an_edge_is_added_with_its_features(
 
 @given(edges(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_selected_graphs_joined_again_are_the_graphs(
+def test_selected_graphs_can_be_joined_again(
     given_edges: tuple[list[int], np.ndarray, np.ndarray], data: st.DataObject
 ) -> None:
     sizes, source, target = given_edges
@@ -114,7 +114,7 @@ def test_selected_graphs_joined_again_are_the_graphs(
     assert again.classes.words() == raw.classes.words()
 
 
-def test_categories_of_parts_are_joined_by_name_in_numerical_order() -> None:
+def test_categories_of_parts_are_merged_by_name_in_numerical_order() -> None:
     def part(labels: list[Any]) -> RawGraphs:
         return RawGraphs.from_edges(
             "p",
@@ -129,7 +129,7 @@ def test_categories_of_parts_are_joined_by_name_in_numerical_order() -> None:
     assert joined.node_labels.words() == ["10", "2", "-1", "2", "7", "10"]
 
 
-def test_a_part_without_rows_has_any_number_of_columns() -> None:
+def test_a_part_without_rows_may_have_any_number_of_columns() -> None:
     edgeless = RawGraphs.from_edges(
         "p", [1], np.empty(0), np.empty(0), edge_attributes=np.empty((0, 1))
     )
@@ -140,7 +140,7 @@ def test_a_part_without_rows_has_any_number_of_columns() -> None:
     assert concatenate([edgeless, edgeless]).edge_attributes.shape == (0, 1)
 
 
-def test_words_that_look_like_no_number_are_sorted_as_words() -> None:
+def test_names_that_are_not_finite_numbers_are_sorted_as_words() -> None:
     names = ["nan", "2", "x", "inf", "10", "1"]
     for order in (names, names[::-1]):
         parts = [
@@ -156,7 +156,7 @@ def test_words_that_look_like_no_number_are_sorted_as_words() -> None:
         assert concatenate(parts).node_labels.names == (("1", "2", "10", "inf", "nan", "x"),)
 
 
-def test_tables_that_do_not_fit_are_an_error() -> None:
+def test_tables_of_the_wrong_size_are_an_error() -> None:
     def make(**tables: Any) -> RawGraphs:
         return RawGraphs.from_edges("p", [2], np.array([0, 1]), np.array([1, 0]), **tables)
 
@@ -170,7 +170,7 @@ def test_tables_that_do_not_fit_are_an_error() -> None:
         RawGraphs.from_edges("p", [2], np.array([0]), np.array([2]))
     with pytest.raises(DataError, match="in every graph or in none"):
         concatenate([make(), make(node_attributes=np.zeros((2, 1)))])
-    with pytest.raises(DataError, match="as many columns of node_attributes"):
+    with pytest.raises(DataError, match="the same columns of node_attributes"):
         concatenate(
             [make(node_attributes=np.zeros((2, 2))), make(node_attributes=np.zeros((2, 1)))]
         )
@@ -178,7 +178,7 @@ def test_tables_that_do_not_fit_are_an_error() -> None:
         concatenate([])
 
 
-def test_repr_says_what_is_there() -> None:
+def test_repr_lists_the_tables() -> None:
     raw = RawGraphs.from_edges(
         "p", [2, 1], np.array([0]), np.array([1]), node_attributes=np.zeros((3, 1)), one_way=True
     )

@@ -32,7 +32,7 @@ GOOD: dict[str, tuple[bytes, Kind, list[list[float]]]] = {
     "blank lines": (b"\n \n1,2\n\t\n\r\n3,4\n\n\n", "int", [[1, 2], [3, 4]]),
     "a byte order mark": (b"\xef\xbb\xbf1,2\n3,4\n", "int", [[1, 2], [3, 4]]),
     "signs": (b"-1, +2\n-0, 007\n", "int", [[-1, 2], [0, 7]]),
-    "whole numbers with a point": (b"1.0\n-2.\n3.000\n", "int", [[1], [-2], [3]]),
+    "integers with a point": (b"1.0\n-2.\n3.000\n", "int", [[1], [-2], [3]]),
     "the ends of 64 bits": (
         b"9223372036854775807\n-9223372036854775808\n",
         "int",
@@ -67,18 +67,18 @@ def test_the_sign_of_zero_is_kept() -> None:
 
 
 BAD: dict[str, tuple[bytes, Kind, str]] = {
-    "a word": (b"1, 2\nx, 3\n", "int", "line 2: expected 2 whole numbers, got 'x, 3': correct"),
-    "a word in the first line": (b"a\n1\n", "int", "line 1: expected 1 whole number, got 'a'"),
-    "a word after blank lines": (b"\n1\n\n\nx\n", "int", "line 5: expected 1 whole number"),
-    "a fraction": (b"1.5\n", "int", "line 1: expected 1 whole number, got '1.5'"),
-    "a power of ten": (b"1e3\n", "int", "line 1: expected 1 whole number, got '1e3'"),
-    "fewer numbers": (b"1,2\n3\n", "int", "line 2: expected 2 whole numbers, got '3' with 1"),
+    "a word": (b"1, 2\nx, 3\n", "int", "line 2: expected 2 integers, got 'x, 3'. Correct"),
+    "a word in the first line": (b"a\n1\n", "int", "line 1: expected 1 integer, got 'a'"),
+    "a word after blank lines": (b"\n1\n\n\nx\n", "int", "line 5: expected 1 integer"),
+    "a fraction": (b"1.5\n", "int", "line 1: expected 1 integer, got '1.5'"),
+    "a power of ten": (b"1e3\n", "int", "line 1: expected 1 integer, got '1e3'"),
+    "fewer numbers": (b"1,2\n3\n", "int", "line 2: expected 2 integers, got '3' with 1"),
     "more numbers": (b"1\r\n2 3\r\n", "float", "line 2: expected 1 number, got '2 3' with 2"),
-    "not a number": (b"0.5\nnan\n", "float", "line 2: expected 1 number, got 'nan' with nan: repl"),
+    "not a number": (b"0.5\nnan\n", "float", "line 2: expected 1 number, got 'nan' with nan. Repl"),
     "infinity": (
         b"0 -Inf\n",
         "float",
-        "line 1: expected 2 numbers, got '0 -Inf' with -Inf: replace",
+        "line 1: expected 2 numbers, got '0 -Inf' with -Inf. Replace",
     ),
     "a real beyond all": (
         b"1e999\n",
@@ -88,7 +88,7 @@ BAD: dict[str, tuple[bytes, Kind, str]] = {
     "an integer beyond 64 bits": (
         b"9223372036854775808\n",
         "int",
-        "line 1: expected 1 whole number within 64 bits, got '9223372036854775808'",
+        "line 1: expected 1 integer within 64 bits, got '9223372036854775808'",
     ),
     "an integer below 64 bits": (b"-9223372036854775809\n", "int", "line 1: .*64 bits"),
     "thousands of digits": (b"1" * 5000, "int", "line 1: .*64 bits, got '1{60}…'"),
@@ -101,18 +101,18 @@ BAD: dict[str, tuple[bytes, Kind, str]] = {
     "letters outside ASCII": (
         b"1\n\xe9\n",
         "int",
-        "line 2: .* with bytes that are not ASCII: is it",
+        "line 2: .* with bytes that are not ASCII. Is this",
     ),
     "a byte order mark inside": (b"1\n\xef\xbb\xbf2\n", "int", "line 2: .* not ASCII"),
-    "a zero byte": (b"1\n2\x003\n", "int", "line 2: expected 1 whole number, got '2"),
-    "a carriage return inside": (b"1\n2\r3\n", "int", "line 2: expected 1 whole number, got '2"),
-    "an underscore": (b"1_000\n", "int", "line 1: expected 1 whole number, got '1_000'"),
+    "a zero byte": (b"1\n2\x003\n", "int", "line 2: expected 1 integer, got '2"),
+    "a carriage return inside": (b"1\n2\r3\n", "int", "line 2: expected 1 integer, got '2"),
+    "an underscore": (b"1_000\n", "int", "line 1: expected 1 integer, got '1_000'"),
     "another base": (b"0x10\n", "float", "line 1: expected 1 number, got '0x10'"),
-    "a lonely sign": (b"1\n-\n", "int", "line 2: expected 1 whole number, got '-'"),
+    "a lonely sign": (b"1\n-\n", "int", "line 2: expected 1 integer, got '-'"),
     "a lonely point": (b"1\n.\n", "float", "line 2: expected 1 number, got '.'"),
     "half a power of ten": (b"1\n1e\n", "float", "line 2: expected 1 number, got '1e'"),
     "two points": (b"1.2.3\n", "float", "line 1: expected 1 number, got '1.2.3'"),
-    "a semicolon": (b"1; 2\n", "int", "line 1: expected 2 whole numbers, got '1; 2'"),
+    "a semicolon": (b"1; 2\n", "int", "line 1: expected 2 integers, got '1; 2'"),
 }
 
 
@@ -123,9 +123,9 @@ def test_a_fault_is_an_error_with_the_file_and_the_line(case: str) -> None:
         parse_table(text, "X.txt", kind)
 
 
-def test_the_number_of_columns_can_be_asked_for() -> None:
+def test_the_number_of_columns_can_be_required() -> None:
     assert parse_table(b"", "X.txt", "int", columns=2).shape == (0, 2)
-    with pytest.raises(DataError, match=r"X.txt, line 2: expected 2 whole numbers, got '7' with 1"):
+    with pytest.raises(DataError, match=r"X.txt, line 2: expected 2 integers, got '7' with 1"):
         parse_table(b"\n7\n8\n", "X.txt", "int", columns=2)
 
 
@@ -137,7 +137,7 @@ GLUE = [",", ", ", " ", "\t", " ,", ",,", "", "\n", "\n", "\r\n", "\r", "\n\n", 
 texts = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(GLUE)), max_size=12).map(
     lambda pairs: "".join(a + b for a, b in pairs).encode("latin-1")
 )
-regular = st.tuples(  # what the fastest path reads, and a few digits too many for it
+regular = st.tuples(  # read by the fastest path, unless a number has too many digits
     st.integers(1, 3),
     st.sampled_from([",", ", ", " ", " ,", "\t"]),
     st.sampled_from(["\n", "\r\n"]),
@@ -204,7 +204,7 @@ def test_a_real_is_the_nearest_to_its_digits(numbers: list[float], form: str) ->
 @settings(max_examples=200)
 @given(text=texts | rows, sizes=st.tuples(st.integers(1, 9), st.integers(0, 9)))
 @example(text=b"\xef\xbb\xbf1\n2\n", sizes=(4, 1))
-def test_a_text_in_pieces_is_read_like_the_whole(text: bytes, sizes: tuple[int, int]) -> None:
+def test_the_size_of_blocks_does_not_change_the_result(text: bytes, sizes: tuple[int, int]) -> None:
     def outcome() -> str:
         try:
             return str(read_table(io.BytesIO(text).read, "X.txt", "int").tolist())
@@ -218,7 +218,7 @@ def test_a_text_in_pieces_is_read_like_the_whole(text: bytes, sizes: tuple[int, 
         assert outcome() == whole
 
 
-def test_numbers_that_need_64_bits_and_those_that_do_not_join(
+def test_blocks_of_32_and_64_bits_can_be_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(table, "READ", 4)
@@ -238,5 +238,5 @@ def test_numbers_that_need_64_bits_and_those_that_do_not_join(
     ],
 )
 def test_the_line_of_a_row_counts_blank_lines(text: bytes, lines: list[int]) -> None:
-    """The last is the row after the end."""
+    """The last number is for the row after the end."""
     assert [line_of_row(text, row) for row in range(len(lines))] == lines

@@ -1,4 +1,4 @@
-"""Reading the TU text format: hand-written files, faults, and the real data sets where they are at hand."""
+"""The TU text format: hand-written files, faults, and the real data sets if they are available."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffpool.data.raw import Categories, RawGraphs
+from diffpool.data.categories import Categories
+from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu
 from diffpool.errors import DataError
 
-# Edge cases: a path of three nodes with a self-loop at its end, a single node, and a pair of nodes beside an
-# isolated node. An edge is given twice, and one in one direction only.
+# Edge cases: a path of three nodes with a self-loop at its end, a single node, and a pair of nodes with an
+# isolated node. One edge is given twice, and one in one direction only.
 FILES = {
     "A": "1, 2\n2, 1\n2, 3\n3, 2\n3, 3\n1, 2\n5,6\n",
     "graph_indicator": "1\n1\n1\n2\n3\n3\n3\n",
@@ -41,7 +42,7 @@ Changes = str | bytes | None
 
 
 def write(folder: Path, place: str = "TOY", compression: int = 0, **changes: Changes) -> Path:
-    """The files with changes (None: without that file) in a folder, or in a zip file if the place is one."""
+    """Write the files, with changes (None: leave the file out), to a folder or a zip file."""
     files = {part: text for part, text in {**FILES, **changes}.items() if text is not None}
     content = {f"TOY_{part}.txt": text for part, text in files.items()}
     if place.endswith(".zip"):
@@ -103,7 +104,7 @@ def test_a_hand_written_data_set_is_read_as_it_is_written(tmp_path: Path, place:
     assert raw.node_attributes.tolist() == expected
 
 
-def test_labels_and_attributes_stay_with_their_edges_and_the_first_of_two_stays(
+def test_labels_and_attributes_stay_with_their_edges_and_the_first_of_duplicates_is_kept(
     tmp_path: Path,
 ) -> None:
     """In the order of targets, then sources: 2→1, 1→2, 3→2, 2→3, 3→3, 5→6."""
@@ -121,7 +122,7 @@ def test_edges_in_both_directions_are_not_directed(tmp_path: Path) -> None:
     assert raw.num_edges == 3
 
 
-def test_what_has_no_file_is_not_there(tmp_path: Path) -> None:
+def test_a_table_without_a_file_is_none(tmp_path: Path) -> None:
     raw = read(tmp_path, **PLAIN)
     assert raw.node_labels is None
     assert raw.node_attributes is None
@@ -138,7 +139,7 @@ def test_graphs_without_classes_can_be_read_for_prediction(tmp_path: Path) -> No
     assert raw.targets is None
 
 
-def test_files_without_a_last_line_end_and_with_those_of_windows_are_read(tmp_path: Path) -> None:
+def test_windows_line_ends_and_a_missing_last_line_end_are_read(tmp_path: Path) -> None:
     changes = {part: text.rstrip("\n").replace("\n", "\r\n") for part, text in FILES.items()}
     assert dense(read(tmp_path, **changes)).tolist() == ADJACENCY
 
@@ -163,36 +164,36 @@ def test_a_graph_number_that_only_has_a_label_is_an_empty_graph(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_zip_file_may_be_compressed_in_any_way_that_python_knows(
+def test_a_zip_file_may_use_any_compression_that_python_supports(
     tmp_path: Path, method: int
 ) -> None:
     path = write(tmp_path, "TOY.zip", method)
     assert dense(read_tu(path, "TOY")).tolist() == ADJACENCY
 
 
-# --- faults --------------------------------------------------------------------------------------------------------
+# --- faults
 
 ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
     "no indicator": (
         {"graph_indicator": None},
-        "TOY: expected TOY_graph_indicator.txt in it, got only TOY_A.txt, .*: is the download complete",
+        "TOY: TOY_graph_indicator.txt is missing. Found only TOY_A.txt, .*. Is the download complete",
     ),
-    "no edges": ({"A": None}, "TOY: expected TOY_A.txt in it, got only TOY_graph_indicator.txt"),
+    "no edges": ({"A": None}, "TOY: TOY_A.txt is missing. Found only TOY_graph_indicator.txt"),
     "no nodes": (
         {"graph_indicator": "\n"},
         "TOY_graph_indicator.txt: expected a line for each node",
     ),
     "unsorted graphs": (
         {"graph_indicator": "1\n1\n2\n1\n3\n3\n3\n"},
-        "TOY_graph_indicator.txt, line 4: expected graph numbers in ascending order, got 1 after 2: sort",
+        "TOY_graph_indicator.txt, line 4: expected graph numbers in ascending order, got 1 after 2. Sort",
     ),
     "graphs from zero": (
         {"graph_indicator": "\n0\n0\n0\n1\n2\n2\n2\n"},
-        "TOY_graph_indicator.txt, line 2: expected graph numbers from 1, got 0: count the graphs from 1",
+        "TOY_graph_indicator.txt, line 2: expected graph numbers from 1, got 0. Count the graphs from 1",
     ),
     "a gap": (
         {"graph_indicator": "1\n1\n1\n2\n4\n4\n4\n"},
-        "TOY_graph_indicator.txt, line 5: expected graph 3, got 4: number .* TOY_graph_labels.txt, too",
+        "TOY_graph_indicator.txt, line 5: expected graph 3, got 4. Number .* a line in TOY_graph_labels.txt",
     ),
     "a gap at the start": (
         {"graph_indicator": "2\n2\n2\n2\n3\n3\n3\n", "graph_labels": "1\n2\n", **PLAIN},
@@ -208,7 +209,7 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
     ),
     "too few graph labels": (
         {"graph_labels": "2\n-1\n"},
-        "TOY_graph_labels.txt, line 3: expected 3 lines, one for each graph in TOY_graph_indicator.txt, got 2: is",
+        "TOY_graph_labels.txt, line 3: expected 3 lines, one for each graph in TOY_graph_indicator.txt, got 2. Is",
     ),
     "too many graph labels": (
         {"graph_labels": "2\n-1\n\n1\n1\n"},
@@ -234,17 +235,17 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
         "TOY_edge_attributes.txt, line 1: .* got 0",
     ),
     "labels of no edges": ({"A": ""}, "TOY_edge_labels.txt, line 1: expected 0 lines, .* got 7"),
-    "ragged lines": ({"A": "1, 2\n2\n"}, "TOY_A.txt, line 2: expected 2 whole numbers, got '2'"),
+    "ragged lines": ({"A": "1, 2\n2\n"}, "TOY_A.txt, line 2: expected 2 integers, got '2'"),
     "one end of each edge": (
         {"A": "1\n2\n"},
-        "TOY_A.txt, line 1: expected 2 whole numbers, got '1'",
+        "TOY_A.txt, line 1: expected 2 integers, got '1'",
     ),
     "three numbers in a line": ({"A": "1, 2, 1\n"}, "TOY_A.txt, line 1: expected 2 .* with 3"),
     "two labels of a graph": (
         {"graph_labels": "1 2\n" * 3},
-        "TOY_graph_labels.txt, line 1: .* 1 whole",
+        "TOY_graph_labels.txt, line 1: .* 1 integer",
     ),
-    "words": ({"A": "1, 2\nx, y\n"}, "TOY_A.txt, line 2: expected 2 whole numbers, got 'x, y'"),
+    "words": ({"A": "1, 2\nx, y\n"}, "TOY_A.txt, line 2: expected 2 integers, got 'x, y'"),
     "fractions as labels": (
         {"graph_labels": "1\n1.5\n1\n"},
         "TOY_graph_labels.txt, line 2: .* '1.5'",
@@ -264,11 +265,11 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
     ),
     "nodes from zero": (
         {"A": FILES["A"].replace("5,6", "0, 1")},
-        "TOY_A.txt, line 7: expected node numbers from 1 to 7, .*got 0: count the nodes from 1",
+        "TOY_A.txt, line 7: expected node numbers from 1 to 7, .*got 0. Count the nodes from 1",
     ),
     "a node that is not there": (
         {"A": FILES["A"].replace("2, 1", "\n7, 8")},
-        "TOY_A.txt, line 3: expected node numbers from 1 to 7, as many as lines in TOY_graph_indicator.txt, got 8: is",
+        "TOY_A.txt, line 3: expected node numbers from 1 to 7, one for each line of TOY_graph_indicator.txt, got 8. Is",
     ),
     "a negative node": (
         {"A": FILES["A"].replace("5,6", "-9223372036854775808 6")},
@@ -301,16 +302,16 @@ def test_a_data_set_that_is_too_large_is_an_error(
         raise MemoryError
 
     monkeypatch.setattr(np, "bincount", fail)
-    with pytest.raises(DataError, match="expected a data set that fits into memory, got a larger"):
+    with pytest.raises(DataError, match="the data set does not fit into memory"):
         read(tmp_path)
 
 
-# --- laws ----------------------------------------------------------------------------------------------------------
+# --- laws
 
 
 @st.composite
 def data_sets(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]], list[int]]:
-    """Sizes, of which the last is positive; edges inside graphs, numbered through all; a label for each edge."""
+    """Sizes, the last one positive; edges within graphs, numbered across all graphs; a label for each edge."""
     sizes = [*draw(st.lists(st.integers(0, 4), max_size=4)), draw(st.integers(1, 4))]
     starts = np.cumsum([0, *sizes])
     edges = []
@@ -353,7 +354,7 @@ def test_what_is_written_is_read(
         assert words(raw.edge_labels) == [[str(first[edge]) for edge in expected]]
 
 
-# --- PyTorch Geometric's reader ------------------------------------------------------------------------------------
+# --- PyTorch Geometric's reader
 
 
 def assert_like_pyg(raw: RawGraphs, folder: Path, name: str) -> None:
@@ -403,7 +404,7 @@ def _assert_table(
 
 
 def pyg_cases() -> dict[str, dict[str, Changes]]:
-    """Without the edge that is given twice where edges have attributes: PyTorch Geometric adds them up, we do not."""
+    """Without the duplicate edge if edges have attributes, because PyTorch Geometric adds attributes."""
     once = {part: FILES[part].split("\n") for part in ("A", "edge_labels", "edge_attributes")}
     single = {part: "\n".join(lines[:5] + lines[6:]) for part, lines in once.items()}
     return {
@@ -415,7 +416,7 @@ def pyg_cases() -> dict[str, dict[str, Changes]]:
         "no features": {
             **PLAIN,
             "A": FILES["A"] + "6, 7\n",
-        },  # it counts nodes by the largest in an edge
+        },  # PyG takes the number of nodes from the largest node in an edge
     }
 
 
@@ -426,14 +427,14 @@ def test_a_data_set_is_read_as_pytorch_geometric_reads_it(tmp_path: Path, case: 
     assert_like_pyg(read_tu(folder, "TOY"), folder, "TOY")
 
 
-# --- real data -----------------------------------------------------------------------------------------------------
+# --- real data
 
 REAL = {
     # graphs, classes, mean nodes, mean edges (undirected, a self-loop counts once), largest, node labels that occur,
     # columns of attributes, isolated nodes, self-loops
     "ENZYMES": (600, 6, 32.63, 62.14, 126, 3, 18, 106, 0),
     "PROTEINS": (1113, 2, 39.06, 72.82, 620, 3, 1, 5, 0),
-    "DD": (1178, 2, 284.32, 715.66, 5748, 82, 0, 0, 0),  # of 89 node labels 82 occur
+    "DD": (1178, 2, 284.32, 715.66, 5748, 82, 0, 0, 0),  # 82 of 89 node labels occur
     "REDDIT-MULTI-12K-sub1111": (1111, 11, 580.74, 661.39, 3782, 0, 0, 0, 0),
     "COLLAB": (5000, 3, 74.49, 2457.78, 492, 0, 0, 0, 2837),
 }
@@ -468,7 +469,7 @@ def test_a_real_data_set_has_its_published_statistics(name: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_data_set_is_read_as_pytorch_geometric_reads_it(tmp_path: Path, name: str) -> None:
-    """Of COLLAB the first graphs: PyTorch Geometric takes minutes for the whole; the benchmark compares that."""
+    """Only the first graphs of COLLAB: PyTorch Geometric takes minutes for all of it, which the benchmark compares."""
     pytest.importorskip("torch_geometric")
     with zipfile.ZipFile(real(name)) as archive:
         archive.extractall(tmp_path)
@@ -479,7 +480,7 @@ def test_a_real_data_set_is_read_as_pytorch_geometric_reads_it(tmp_path: Path, n
 
 
 def shorten(folder: Path, name: str, graphs: int) -> None:
-    """Leave the first graphs."""
+    """Keep the first graphs only."""
     files = {p: folder / f"{name}_{p}.txt" for p in ("A", "graph_indicator", "graph_labels")}
     numbers = files["graph_indicator"].read_text().split()
     nodes = next(i for i, number in enumerate(numbers) if int(number) > graphs)

@@ -64,7 +64,7 @@ def test_a_hold_out_divides_the_graphs_given() -> None:
 def test_too_few_graphs_for_folds_are_an_error() -> None:
     with pytest.raises(DataError, match="expected at least 10 graphs for 10 folds, got 9"):
         stratified_folds(np.zeros(9, int), seed=0)
-    with pytest.raises(DataError, match="hold some out of training, got 1"):
+    with pytest.raises(DataError, match="1 graphs are too few to hold some out of training"):
         hold_out(np.array([4]), Y, seed=0)
 
 
@@ -137,12 +137,15 @@ def _same_test_twice(content: list) -> None:
         (_drop_a_fold, "expected a list of 10 outer folds, got 9"),
         (_drop_a_part, "fold 3: expected `test` and `model_selection` .*'validation'"),
         (_no_selection, "fold 3: expected `test` and `model_selection`"),
-        (_large_number, "fold 2, test: expected numbers from 0 to 122, .*got 123: is it the file"),
+        (
+            _large_number,
+            "fold 2, test: expected numbers from 0 to 122, .*got 123. Is this the file",
+        ),
         (_negative_number, "fold 2, test: expected numbers from 0 to 122, .*got -1"),
         (_words, "fold 2, test: expected a list of graph numbers"),
         (_a_leak, "fold 1: expected each of 123 graphs once, got graph [0-9]+ 2 times"),
         (_missing_graph, "fold 1: expected each of 123 graphs once, got graph [0-9]+ 0 times"),
-        (_same_test_twice, "tests of all folds: expected each of 123 graphs once"),
+        (_same_test_twice, "test parts of all folds: expected each of 123 graphs once"),
     ],
 )
 def test_a_wrong_file_of_folds_is_an_error_that_names_it(
@@ -159,20 +162,29 @@ def test_the_folds_of_another_data_set_are_an_error(content: list, tmp_path: Pat
     path = tmp_path / "splits.json"
     path.write_text(json.dumps(content))
     for count in (100, 150):
-        with pytest.raises(DataError, match=r"splits.json.*is it the file of another data set\?"):
+        with pytest.raises(DataError, match=r"splits.json.*Is this the file of another data set\?"):
             read_folds(path, count)
 
 
-@pytest.mark.parametrize("text", ["", '[{"test": [1', "{}", "7", "\x00"])
-def test_a_damaged_file_of_folds_is_an_error(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is damaged"),
+        ('[{"test": [1', "the file is damaged"),
+        ("{}", "expected a list of 10 outer folds, got dict"),
+        ("7", "expected a list of 10 outer folds, got int"),
+        ("\x00", "the file is damaged"),
+    ],
+)
+def test_a_damaged_file_of_folds_is_an_error(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "splits.json"
     path.write_text(text)
-    with pytest.raises(DataError, match=r"splits\.json: expected"):
+    with pytest.raises(DataError, match=rf"splits\.json: {message}"):
         read_folds(path, 10)
 
 
 def test_a_missing_file_of_folds_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no.json: expected a file with folds, got none"):
+    with pytest.raises(DataError, match=r"no.json: the file with folds could not be read"):
         read_folds(tmp_path / "no.json", 10)
 
 

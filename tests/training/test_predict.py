@@ -108,7 +108,7 @@ def test_labels_that_the_model_does_not_know_are_reported(model: Path, tmp_path:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"nodes": 2, "edges": [[0, 1]]}', "expected node labels (1 columns)"),
+        ('{"nodes": 2, "edges": [[0, 1]]}', "expected 1 columns of node labels, got none"),
         ('{"edges": [[0, 5]], "node_labels": ["a", "b"]}', "line 1"),
         ("{", "line 1"),
     ],

@@ -25,7 +25,7 @@ from diffpool.baselines.graph_kernels import (
 from diffpool.baselines.graph_kernels.gram import nobody
 from diffpool.baselines.graph_kernels.labels import LABEL_BITS
 from diffpool.data import RawGraphs
-from diffpool.data.find import load_raw
+from diffpool.data.tu_collection import load_raw
 
 grakel = pytest.importorskip("grakel", reason="GraKeL is not installed")
 

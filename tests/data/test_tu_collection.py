@@ -1,4 +1,4 @@
-"""Data sets by name: from a folder, the cache or a server. The servers here are on this machine and misbehave."""
+"""Data sets by name, from a folder, the cache or a server. The servers are local and misbehave."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from diffpool.data import download
-from diffpool.data.find import load_raw
+from diffpool.data.tu_collection import load_raw
 from diffpool.errors import DataError
 
 TEXTS = {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "7\n8\n"}
 
 
 def zipped(**changes: str) -> bytes:
-    """A zip file of some kilobytes: it comes in several pieces."""
+    """A zip file of 300 kB, so that it arrives in several pieces."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for part, text in {**TEXTS, **changes}.items():
@@ -43,18 +43,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(cache: Path) -> list[str]:
-    """What a download left."""
+    """The files that a download left."""
     folder = cache / "downloads"
     return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
-# --- folders -------------------------------------------------------------------------------------------------------
+# --- folders
 
 
 @pytest.mark.parametrize("place", ["TOY.zip", "TOY", "TOY/raw", "TOY/TOY"])
-@pytest.mark.parametrize("how", ["argument", "environment"])
-def test_a_data_set_is_found_in_the_folder_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, how: str
+@pytest.mark.parametrize("given", ["argument", "environment"])
+def test_a_data_set_is_found_in_the_given_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, given: str
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -64,13 +64,13 @@ def test_a_data_set_is_found_in_the_folder_that_is_named(
         (data / place).mkdir(parents=True)
         for part, text in TEXTS.items():
             (data / place / f"TOY_{part}.txt").write_text(text)
-    if how == "environment":
+    if given == "environment":
         monkeypatch.setenv("DIFFPOOL_DATA", str(data))
     for _ in range(2):  # the second time from the cache
-        assert load_raw("TOY", data if how == "argument" else None).sizes.tolist() == [2, 1]
+        assert load_raw("TOY", data if given == "argument" else None).sizes.tolist() == [2, 1]
 
 
-def test_the_argument_goes_before_the_environment(
+def test_the_argument_overrides_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, indicator in (("a", "1\n1\n2\n"), ("b", "1\n1\n1\n2\n")):
@@ -81,24 +81,22 @@ def test_the_argument_goes_before_the_environment(
     assert load_raw("TOY", tmp_path / "a").num_nodes == 3
 
 
-def test_a_folder_that_is_none_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = tmp_path / "nowhere"
-    with pytest.raises(
-        DataError, match=r"data sets in --data-dir, got .*nowhere, which is none: name"
-    ):
+    with pytest.raises(DataError, match=r"--data-dir: there is no folder .*nowhere. Name"):
         load_raw("TOY", nowhere)
     monkeypatch.setenv("DIFFPOOL_DATA", str(nowhere))
-    with pytest.raises(
-        DataError, match=r"data sets in DIFFPOOL_DATA, got .*nowhere, which is none"
-    ):
+    with pytest.raises(DataError, match=r"DIFFPOOL_DATA: there is no folder .*nowhere"):
         load_raw("TOY")
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "..", ".hidden", "a/b", "../TOY", "a\\b", "a b", "TOY\n", "é", "a?b"]
 )
-def test_what_is_no_name_is_an_error(name: str) -> None:
-    with pytest.raises(DataError, match=r"expected a name of letters, digits and _ . \+ -, got "):
+def test_an_invalid_name_is_an_error(name: str) -> None:
+    with pytest.raises(
+        DataError, match=r"expected a data set name of letters, digits and _ . \+ -, got "
+    ):
         load_raw(name)
 
 
@@ -111,24 +109,24 @@ def test_a_fault_in_a_folder_is_reported_and_nothing_is_downloaded_or_written(
     assert not cache.exists()
 
 
-# --- servers -------------------------------------------------------------------------------------------------------
+# --- servers
 
 
 @dataclass
 class Server:
-    """What a server has and how it behaves; what it was asked."""
+    """The file and the behavior of a server, and the requests it received."""
 
     content: bytes = field(default_factory=zipped)
     etag: str | None = '"1"'
     modified: str | None = None
-    ranges: bool = True  # answers requests for the rest of a file
-    length: bool = True  # says how long the file is
+    ranges: bool = True  # supports range requests
+    length: bool = True  # sends Content-Length
     breaks_after: list[int | None] = field(
         default_factory=list
-    )  # bytes, of each answer; None: never
-    statuses: list[int] = field(default_factory=list)  # of the first answers, instead of the file
-    seconds: float = 0.0  # waits before the last byte
-    asked: list[str | None] = field(default_factory=list)  # the ranges
+    )  # bytes of each response; None: complete
+    statuses: list[int] = field(default_factory=list)  # of the first responses, instead of the file
+    seconds: float = 0.0  # pause before the last byte
+    asked: list[str | None] = field(default_factory=list)  # requested ranges
     url: str = ""
 
 
@@ -180,7 +178,7 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
-    """Start a server that behaves as told, and make it the one to download from."""
+    """Start a server with this behavior, and download from it."""
     running = []
 
     def start(**behavior: object) -> Server:
@@ -227,7 +225,7 @@ def test_a_failed_refresh_leaves_the_earlier_download(serve: Serve, cache: Path)
     server = serve()
     load_raw("TOY")
     server.content = b"<html>under construction</html>"
-    with pytest.raises(DataError, match="gave something else"):
+    with pytest.raises(DataError, match="sent something else"):
         load_raw("TOY", refresh=True)
     assert files(cache) == ["TOY.zip"]
     assert load_raw("TOY").num_nodes == 3
@@ -249,7 +247,9 @@ def test_a_broken_download_is_resumed(serve: Serve, cache: Path, validator: str)
 
 def test_a_download_is_resumed_by_a_later_call(serve: Serve, cache: Path) -> None:
     server = serve(breaks_after=[100_000, 10, 10, 10])
-    with pytest.raises(DataError, match=r"in 4 attempts: it ended after 100,030 of .* bytes"):
+    with pytest.raises(
+        DataError, match=r"in 4 attempts: the download ended after 100,030 of .* bytes"
+    ):
         load_raw("TOY")
     assert files(cache) == ["TOY.zip.part", "TOY.zip.part.json"]
     assert load_raw("TOY").num_nodes == 3
@@ -264,10 +264,10 @@ def test_a_server_that_does_not_resume_sends_the_whole_file(serve: Serve, cache:
 
 
 @pytest.mark.parametrize("etag", ['"2"', None])
-def test_a_file_that_changed_is_not_patched_together(
+def test_a_changed_file_is_not_combined_with_the_old_one(
     serve: Serve, cache: Path, etag: str | None
 ) -> None:
-    """With a validator the server sends the whole; without one the other size tells."""
+    """With a validator the server sends the whole file; without one the size differs."""
     server = serve(breaks_after=[100_000] * download.ATTEMPTS, etag=etag and '"1"', ranges=False)
     with pytest.raises(DataError):
         load_raw("TOY")
@@ -276,7 +276,7 @@ def test_a_file_that_changed_is_not_patched_together(
     assert (cache / "downloads" / "TOY.zip").read_bytes() == server.content
 
 
-def test_a_file_that_became_shorter_is_downloaded_anew(serve: Serve) -> None:
+def test_a_file_that_became_shorter_is_downloaded_again(serve: Serve) -> None:
     server = serve(breaks_after=[300_000] * download.ATTEMPTS, etag=None, ranges=False)
     with pytest.raises(DataError):
         load_raw("TOY")
@@ -288,7 +288,7 @@ def test_a_file_that_became_shorter_is_downloaded_anew(serve: Serve) -> None:
     assert server.asked[-2:] == ["bytes=300000-", None]
 
 
-def test_what_an_interruption_left_without_its_description_is_not_used(
+def test_a_partial_download_without_a_valid_description_is_not_used(
     serve: Serve, cache: Path
 ) -> None:
     (cache / "downloads").mkdir(parents=True)
@@ -299,31 +299,37 @@ def test_what_an_interruption_left_without_its_description_is_not_used(
     assert server.asked == [None]
 
 
-def test_a_server_that_does_not_say_the_size_is_believed(serve: Serve) -> None:
+def test_a_download_of_unknown_size_is_accepted(serve: Serve) -> None:
     seen = []
     serve(length=False)
     assert load_raw("TOY", progress=lambda _, size: seen.append(size)).num_nodes == 3
     assert set(seen) == {None}
 
 
-def test_half_a_file_of_unknown_size_is_an_error_and_not_kept(serve: Serve, cache: Path) -> None:
+def test_an_incomplete_download_of_unknown_size_is_an_error_and_not_kept(
+    serve: Serve, cache: Path
+) -> None:
     serve(length=False, breaks_after=[100_000])
-    with pytest.raises(DataError, match=r"gave something else: .* half of one"):
+    with pytest.raises(DataError, match=r"sent something else: .* incomplete one"):
         load_raw("TOY")
     assert files(cache) == []
 
 
 def test_a_truncated_file_is_never_under_the_final_name(serve: Serve, cache: Path) -> None:
     serve(breaks_after=[1000] * 20, ranges=False)
-    with pytest.raises(DataError, match=r"in 4 attempts: it ended after 1,000 of .* bytes"):
+    with pytest.raises(
+        DataError, match=r"in 4 attempts: the download ended after 1,000 of .* bytes"
+    ):
         load_raw("TOY")
     assert "TOY.zip" not in files(cache)
 
 
-def test_something_else_than_a_zip_file_is_an_error_and_not_kept(serve: Serve, cache: Path) -> None:
+def test_a_download_that_is_not_a_zip_file_is_an_error_and_not_kept(
+    serve: Serve, cache: Path
+) -> None:
     server = serve(content=b"<html>please log in</html>" * 100)
     with pytest.raises(
-        DataError, match=r"gave something else: .* expected a zip file.*get http.*TOY.zip"
+        DataError, match=r"sent something else: .* not a zip file.*Download http.*TOY.zip"
     ):
         load_raw("TOY")
     assert files(cache) == []
@@ -334,55 +340,55 @@ def test_a_zip_file_of_another_data_set_is_an_error_and_not_kept(serve: Serve, c
     with zipfile.ZipFile(buffer := io.BytesIO(), "w") as file:
         file.writestr("OTHER/OTHER_A.txt", "1, 2\n")
     serve(content=buffer.getvalue())
-    with pytest.raises(DataError, match=r"expected TOY_A.txt in it, got the data set OTHER"):
+    with pytest.raises(DataError, match=r"TOY_A.txt is missing. Found the data set OTHER"):
         load_raw("TOY")
     assert files(cache) == []
 
 
-def test_a_server_that_falls_silent_is_given_up_and_asked_again(
+def test_a_silent_server_is_retried_after_a_timeout(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "TIMEOUT", 0.2)
     server = serve(seconds=1.0)
-    with pytest.raises(DataError, match=r"in 4 attempts: .*timed out|in 4 attempts: it ended"):
+    with pytest.raises(DataError, match=r"in 4 attempts: .*timed out"):
         load_raw("TOY")
     assert len(server.asked) == 4
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-def test_a_server_in_trouble_is_asked_again(serve: Serve, status: int) -> None:
+def test_a_temporary_server_error_is_retried(serve: Serve, status: int) -> None:
     server = serve(statuses=[status, status])
     assert load_raw("TOY").num_nodes == 3
     assert len(server.asked) == 3
 
 
-def test_a_server_that_refuses_is_not_asked_again(serve: Serve) -> None:
+def test_a_permanent_server_error_is_not_retried(serve: Serve) -> None:
     server = serve(statuses=[403])
     with pytest.raises(
-        DataError, match=r"it answered 403 Forbidden\): get http.*/TOY.zip and put it"
+        DataError, match=r"the server answered 403 Forbidden\). Download http.*/TOY.zip and put it"
     ):
         load_raw("TOY")
     assert len(server.asked) == 1
 
 
-def test_an_unknown_name_is_an_error_with_names_like_it(serve: Serve, cache: Path) -> None:
+def test_the_error_about_an_unknown_name_suggests_similar_ones(serve: Serve, cache: Path) -> None:
     serve()
     with pytest.raises(
-        DataError, match=r"got ENZYME, which is neither in .*: did you mean ENZYMES.*\?"
+        DataError, match=r"no data set ENZYME, neither in .*. Did you mean ENZYMES.*\?"
     ):
         load_raw("ENZYME")
-    with pytest.raises(DataError, match=r"did you mean .*IMDB-BINARY"):
+    with pytest.raises(DataError, match=r"Did you mean .*IMDB-BINARY"):
         load_raw("imdb_binary")
-    with pytest.raises(DataError, match=r"got Qwxz, .*: see https://.* for the names"):
+    with pytest.raises(DataError, match=r"no data set Qwxz, .*. For all names see https://"):
         load_raw("Qwxz")
     assert files(cache) == []
 
 
-def test_an_unknown_name_may_be_like_one_in_the_folder(serve: Serve, tmp_path: Path) -> None:
+def test_suggestions_include_the_data_sets_in_the_folder(serve: Serve, tmp_path: Path) -> None:
     serve()
     (tmp_path / "my-molecules.zip").touch()
     with pytest.raises(
-        DataError, match=r"neither in .* nor at http.*: did you mean my-molecules\?"
+        DataError, match=r"neither in .* nor at http.*. Did you mean my-molecules\?"
     ):
         load_raw("my_molecules", tmp_path)
 
@@ -391,7 +397,8 @@ def test_without_a_network_the_error_says_which_file_to_get_and_where_to_put_it(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = "http://127.0.0.1:9/TOY.zip"
-    message = rf"expected TOY.zip in .*, got neither \({address} cannot be reached.*get {address} and put it into "
+    message = rf"TOY.zip is not in .* and could not be downloaded \({address} cannot be reached"
+    message += rf".*Download {address} and put it into "
     with pytest.raises(DataError, match=message + str(cache / "downloads")):
         load_raw("TOY")
     (tmp_path / "data").mkdir()
@@ -400,7 +407,7 @@ def test_without_a_network_the_error_says_which_file_to_get_and_where_to_put_it(
     monkeypatch.setenv("DIFFPOOL_DATA", str(tmp_path / "data"))
     with pytest.raises(DataError, match=message + str(tmp_path / "data")):
         load_raw("TOY")
-    with pytest.raises(DataError, match=r"did you mean ENZYMES"):
+    with pytest.raises(DataError, match=r"Did you mean ENZYMES"):
         load_raw("ENZYME")
 
 
@@ -414,7 +421,7 @@ def test_a_damaged_earlier_download_is_an_error_that_says_how_to_replace_it(cach
     (cache / "downloads").mkdir(parents=True)
     (cache / "downloads" / "TOY.zip").write_bytes(zipped()[:-50])
     with pytest.raises(
-        DataError, match=r"half of one .*\(an earlier download: --refresh replaces it\)"
+        DataError, match=r"incomplete one .* This is an earlier download: --refresh replaces it"
     ):
         load_raw("TOY")
 
@@ -424,14 +431,16 @@ def test_a_cache_that_cannot_be_written_is_an_error_where_a_download_is_needed(
 ) -> None:
     serve()
     cache.write_text("a file where the folder should be")
-    with pytest.raises(DataError, match=r"cannot be written: .*get http.*/TOY.zip and put it into"):
+    with pytest.raises(
+        DataError, match=r"cannot be written: .*Download http.*/TOY.zip and put it into"
+    ):
         load_raw("TOY")
 
 
-def test_the_server_is_one_of_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_must_be_a_valid_http_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIFFPOOL_URL", "file:///etc")
     with pytest.raises(
-        DataError, match=r"start with http:// or https://, got file:///etc: for a folder"
+        DataError, match=r"start with http:// or https://, got file:///etc. For a folder"
     ):
         load_raw("TOY")
     monkeypatch.setenv("DIFFPOOL_URL", "http://not a host")
@@ -439,7 +448,7 @@ def test_the_server_is_one_of_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
         load_raw("TOY")
 
 
-def test_two_downloads_at_once_do_not_disturb_each_other(serve: Serve, cache: Path) -> None:
+def test_simultaneous_downloads_share_one_request(serve: Serve, cache: Path) -> None:
     server = serve(seconds=0.3)
     found: list[int] = []
     threads = [

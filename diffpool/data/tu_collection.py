@@ -1,4 +1,4 @@
-"""A data set of the TU collection by its name: from a folder, from the cache, or from its server."""
+"""Data sets of the TU collection by name: from a folder, the cache or the official server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from diffpool.data.archive import Files, text_files, translated
+from diffpool.data.archive import TUFiles, read_errors, text_files
 from diffpool.data.cache import cache_dir, cached
 from diffpool.data.download import DownloadError, Progress, download
 from diffpool.data.raw import RawGraphs
@@ -17,7 +17,7 @@ from diffpool.errors import DataError
 URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 LIST = "https://chrsmrrs.github.io/datasets/docs/datasets/"
 
-# For the message about a name that does not exist; any name is tried.
+# Used to suggest names for one that does not exist; any name is tried.
 KNOWN = """
     AIDS alchemy_full aspirin benzene BZR BZR_MD COIL-DEL COIL-RAG COLLAB COLORS-3 COX2 COX2_MD Cuneiform DBLP_v1 DD
     deezer_ego_nets DHFR DHFR_MD ENZYMES ER_MD ethanol Fingerprint FIRSTMM_DB FRANKENSTEIN github_stargazers IMDB-BINARY
@@ -40,28 +40,28 @@ def load_raw(
 ) -> RawGraphs:
     """The data set with this official name.
 
-    It is looked for as `NAME.zip` or a folder `NAME` in `data_dir` or, without it, the folder that DIFFPOOL_DATA names,
-    then among the downloads in the cache, and then downloaded; `progress` is told the bytes received and the bytes in
-    all, if known. `refresh`: neither use an earlier download nor what was read before.
+    Searches for `NAME.zip` or a folder `NAME` in `data_dir` (by default the folder in DIFFPOOL_DATA), then among the
+    downloads in the cache, and then downloads it. `progress` is called with the bytes received and the total, if known.
+    `refresh`: do not use earlier downloads or cached results.
     """
     if not re.fullmatch(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]*", name):
         raise DataError(
-            f"expected a name of letters, digits and _ . + -, got {name!r}: see {LIST} for the names of data sets"
+            f"expected a data set name of letters, digits and _ . + -, got {name!r}. For all names see {LIST}."
         )
     folder = _folder(data_dir)
     path = None if folder is None else _in_folder(folder, name)
     if path is not None:
         return _read(path, name, refresh)
     path = cache_dir() / "downloads" / f"{name}.zip"
-    with translated(path):
-        there = path.is_file()
-    if refresh or not there:
+    with read_errors(path):
+        downloaded = path.is_file()
+    if refresh or not downloaded:
         _download(name, path, folder, progress, refresh)
         return _read(path, name, refresh)
     try:
         return _read(path, name, refresh)
     except DataError as error:
-        raise DataError(f"{error} (an earlier download: --refresh replaces it)") from error
+        raise DataError(f"{error} This is an earlier download: --refresh replaces it.") from error
 
 
 def _read(path: Path, name: str, refresh: bool) -> RawGraphs:
@@ -69,23 +69,23 @@ def _read(path: Path, name: str, refresh: bool) -> RawGraphs:
 
 
 def _folder(data_dir: str | Path | None) -> Path | None:
-    """The folder that was named; one that is not there is an error."""
+    """The folder to search, None if none is given; an error if it does not exist."""
     named = data_dir or os.environ.get("DIFFPOOL_DATA")
     if not named:
         return None
     folder = Path(named)
-    with translated(folder):
+    with read_errors(folder):
         if not folder.is_dir():
-            how = "--data-dir" if data_dir else "DIFFPOOL_DATA"
+            option = "--data-dir" if data_dir else "DIFFPOOL_DATA"
             raise DataError(
-                f"expected a folder with data sets in {how}, got {folder}, which is none: name another or none"
+                f"{option}: there is no folder {folder}. Name an existing folder, or leave it out."
             )
     return folder
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:
     zipped, plain = folder / f"{name}.zip", folder / name
-    with translated(folder):
+    with read_errors(folder):
         if zipped.is_file():
             return zipped
         return plain if plain.is_dir() and text_files(plain, name) else None
@@ -97,38 +97,39 @@ def _download(
     base = os.environ.get("DIFFPOOL_URL") or URL
     if not base.startswith(("http://", "https://")):
         raise DataError(
-            f"expected DIFFPOOL_URL to start with http:// or https://, got {base}: for a folder use DIFFPOOL_DATA"
+            f"expected DIFFPOOL_URL to start with http:// or https://, got {base}. For a folder use DIFFPOOL_DATA."
         )
     url = f"{base.rstrip('/')}/{name}.zip"
-    looked = f"in {folder}" if folder else f"in {path.parent} (no --data-dir or DIFFPOOL_DATA)"
+    searched = f"in {folder}" if folder else f"in {path.parent} (no --data-dir or DIFFPOOL_DATA)"
     try:
         download(url, path, lambda part: _check(part, name), progress, refresh)
     except DownloadError as error:
-        guess = _guess(name, folder)
+        suggestion = _suggestion(name, folder)
         if error.missing:
             raise DataError(
-                f"expected the name of a data set, got {name}, which is neither {looked} nor at {url}: "
-                + (guess or f"see {LIST} for the names")
+                f"there is no data set {name}, neither {searched} nor at {url}. "
+                + (suggestion or f"For all names see {LIST}.")
             ) from error
+        absent = "" if refresh else f" is not {searched} and"
         raise DataError(
-            f"expected {name}.zip {looked} or from its server, got neither ({error}): "
-            f"get {url} and put it into {folder or path.parent}{'; or ' + guess if guess else ''}"
+            f"{name}.zip{absent} could not be downloaded ({error}). "
+            f"Download {url} and put it into {folder or path.parent}.{' ' + suggestion if suggestion else ''}"
         ) from error
 
 
 def _check(path: Path, name: str) -> None:
-    with Files(path, name) as files, files.open("A") as read:
+    with TUFiles(path, name) as files, files.open("A") as read:
         read(1)
 
 
-def _guess(name: str, folder: Path | None) -> str:
-    """Names like this one that exist, as a question."""
+def _suggestion(name: str, folder: Path | None) -> str:
+    """A question with similar names that exist; empty if there are none."""
     here = []
     if folder is not None:
-        with translated(folder):
+        with read_errors(folder):
             here = [p.stem for p in folder.iterdir() if p.suffix == ".zip" or p.is_dir()]
     names = {known.lower(): known for known in (*KNOWN.split(), *here)}
     if name in names.values():
         return ""
     close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(names[match] for match in close)}?" if close else ""
+    return f"Did you mean {' or '.join(names[match] for match in close)}?" if close else ""

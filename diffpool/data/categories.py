@@ -1,0 +1,76 @@
+"""Named categories: labels of nodes and edges, and classes of graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categories:
+    """Columns of named categories: row i has `names[c][codes[i, c]]` in column c."""
+
+    codes: np.ndarray  # [rows, columns] int32
+    names: tuple[tuple[str, ...], ...]  # of each column
+
+    @classmethod
+    def from_values(cls, values: np.ndarray) -> Categories:
+        """The distinct values of each column [rows] or [rows, columns]; numbers in numerical order."""
+        values = values[:, None] if values.ndim == 1 else values
+        codes, names = np.empty(values.shape, np.int32), []
+        for c in range(values.shape[1]):
+            found, codes[:, c] = np.unique(values[:, c], return_inverse=True)
+            names.append(tuple(str(name) for name in found.tolist()))
+        return cls(codes, tuple(names))
+
+    @classmethod
+    def from_columns(cls, columns: Sequence[tuple[Names, np.ndarray]]) -> Categories:
+        """From codes [rows] and their names, for each column; names are sorted by `numerical_order`."""
+        codes, names = [], []
+        for found, column in columns:
+            ordered = sorted(found, key=numerical_order)
+            new_code = np.empty(len(found), np.int32)
+            new_code[[found[name] for name in ordered]] = np.arange(len(found), dtype=np.int32)
+            codes.append(new_code[column])
+            names.append(tuple(ordered))
+        return cls(np.stack(codes, 1), tuple(names))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def columns(self) -> int:
+        return len(self.names)
+
+    def rows(self, index: np.ndarray | slice) -> Categories:
+        return Categories(self.codes[index], self.names)
+
+    def words(self, column: int = 0) -> list[str]:
+        """The category of every row in one column."""
+        return [self.names[column][code] for code in self.codes[:, column]]
+
+    def __repr__(self) -> str:
+        return f"Categories({len(self)} rows, {[len(n) for n in self.names]} categories)"
+
+
+class Names(dict[str, int]):
+    """A code for each name, in order of first appearance."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = code = len(self)
+        return code
+
+    def codes(self, names: Sequence[str]) -> np.ndarray:
+        return np.fromiter(map(self.__getitem__, names), np.int32, len(names))
+
+
+def numerical_order(name: str) -> tuple[int, float, str]:
+    """A sort key: numbers in numerical order, then words."""
+    try:
+        number = float(name)
+    except ValueError:
+        number = math.nan
+    return (0, number, name) if math.isfinite(number) else (1, 0.0, name)

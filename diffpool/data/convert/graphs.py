@@ -1,0 +1,84 @@
+"""Graphs in memory, in any of the forms of docs/own-graphs.md, to `RawGraphs`. Messages number graphs from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from diffpool.data.convert.matrices import from_matrices
+from diffpool.data.convert.networkx import from_networkx
+from diffpool.data.convert.pyg import from_pyg
+from diffpool.data.convert.values import type_name, with_answers
+from diffpool.data.raw import RawGraphs, concatenate
+from diffpool.errors import DataError
+
+RAW, PYG, NETWORKX, MATRIX = (
+    "RawGraphs",
+    "a PyTorch Geometric Data",
+    "a NetworkX graph",
+    "an adjacency matrix",
+)
+FORMS = f"{RAW}, {PYG}, {NETWORKX}, {MATRIX} (SciPy or NumPy) or a pair (adjacency, features)"
+
+
+def as_raw(graphs: Any, y: Any = None, name: str = "graphs") -> RawGraphs:
+    """Convert graphs: `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs, or a PyG data set.
+
+    `y` holds a class (a word, integer or boolean) or one or more targets (floats) for each graph. It replaces those
+    that the graphs carry.
+    """
+    if isinstance(graphs, RawGraphs):
+        return graphs if y is None else with_answers(graphs, y)
+    listed = _listed(graphs)
+    kinds = [_kind(graph) for graph in listed]
+    for g, kind in enumerate(kinds):
+        if kind is None:
+            raise DataError(
+                f"graph {g}: expected {FORMS}, got {type_name(listed[g])}. Convert it first."
+            )
+        if kind != kinds[0]:
+            raise DataError(
+                f"graph {g}: expected {kinds[0]}, like graph 0, got {kind}. Convert all graphs to one kind."
+            )
+    if kinds[0] == RAW:
+        raw = concatenate(listed, name)
+    elif kinds[0] == PYG:
+        raw = from_pyg(listed, name, read_y=y is None)
+    elif kinds[0] == NETWORKX:
+        raw = from_networkx(listed, name, read_y=y is None)
+    else:
+        raw = from_matrices(listed, name)
+    return raw if y is None else with_answers(raw, y)
+
+
+def _listed(graphs: Any) -> list[Any]:
+    # A PyG data set has the attributes of its graphs, and `indices`.
+    kind = None if isinstance(graphs, list | tuple) or hasattr(graphs, "indices") else _kind(graphs)
+    if kind is not None or (isinstance(graphs, np.ndarray) and graphs.ndim < 1):
+        raise DataError(f"expected a list of graphs, got {kind or 'one value'}. Write [graph].")
+    iterable = isinstance(graphs, Iterable) or hasattr(graphs, "__getitem__")
+    if isinstance(graphs, str | bytes | dict) or not iterable or hasattr(graphs, "edge_types"):
+        raise DataError(
+            f"expected a list of graphs, got {type_name(graphs)}. Read files with diffpool.read_graphs."
+        )
+    listed = list(graphs)
+    if not listed:
+        raise DataError(
+            "expected at least one graph, got an empty list. Was everything filtered out?"
+        )
+    return listed
+
+
+def _kind(graph: Any) -> str | None:
+    if isinstance(graph, RawGraphs):
+        return RAW
+    if hasattr(graph, "is_multigraph") and hasattr(graph, "nodes"):
+        return NETWORKX
+    if hasattr(graph, "edge_index"):
+        return PYG
+    first = graph[0] if isinstance(graph, tuple | list) and len(graph) == 2 else graph
+    if hasattr(first, "tocoo") or (isinstance(first, np.ndarray) and first.ndim == 2):
+        return MATRIX
+    return None

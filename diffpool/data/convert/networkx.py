@@ -1,0 +1,152 @@
+"""From NetworkX graphs, directed or not, with or without parallel edges. The library itself is not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from diffpool.data.categories import Categories, Names
+from diffpool.data.convert.values import (
+    MAX_FLOAT,
+    all_or_none,
+    answer_row,
+    classes,
+    plain,
+    shortened,
+    targets,
+)
+from diffpool.data.raw import RawGraphs
+from diffpool.errors import DataError
+
+Where = Callable[[int], str]  # the graph and the node or edge of a row, for messages
+
+
+def from_networkx(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
+    """The attributes of nodes and edges and, with `read_y`, `label`, `y` and `target` of each graph."""
+    nodes: list[dict[Any, Any]] = []  # the attributes of each node
+    edges: list[dict[Any, Any]] = []  # and of each directed edge
+    source: list[int] = []
+    target: list[int] = []
+    node_names: list[tuple[int, Any]] = []  # graph and name, for messages
+    parallel = False
+    for g, graph in enumerate(graphs):
+        index = {node: len(nodes) + i for i, node in enumerate(graph.nodes)}
+        for node, attributes in graph.nodes(data=True):
+            nodes.append(attributes)
+            node_names.append((g, node))
+        first = len(edges)
+        both = not graph.is_directed()
+        for u, v, attributes in graph.edges(data=True):
+            i, j = index[u], index[v]
+            ends = ((i, j), (j, i)) if both and i != j else ((i, j),)
+            source.extend(s for s, _ in ends)
+            target.extend(t for _, t in ends)
+            edges.extend(attributes for _ in ends)
+        if graph.is_multigraph():
+            pairs = set(zip(source[first:], target[first:], strict=True))
+            parallel |= len(pairs) < len(edges) - first
+
+    def node_of_row(i: int) -> str:
+        return f"graph {node_names[i][0]}, node {node_names[i][1]!r}"
+
+    def edge_of_row(i: int) -> str:
+        (g, u), (_, v) = node_names[source[i]], node_names[target[i]]
+        return f"graph {g}, edge ({u!r}, {v!r})"
+
+    tables = _tables("node", nodes, node_of_row)
+    tables |= _tables("edge", edges, edge_of_row)
+    if parallel and "edge_weights" not in tables:
+        tables["edge_weights"] = np.ones(len(edges))  # so that the weight counts parallel edges
+    given = _answers(graphs) if read_y else {}
+    sizes = [len(graph) for graph in graphs]
+    return RawGraphs.from_edges(
+        name, sizes, np.array(source, np.int64), np.array(target, np.int64), **tables, **given
+    )
+
+
+def _tables(kind: str, rows: list[dict[Any, Any]], where: Where) -> dict[str, Any]:
+    """The tables of the nodes or edges: a column for each key, sorted by key."""
+    labels: list[tuple[Names, np.ndarray]] = []
+    attributes: list[np.ndarray] = []
+    tables: dict[str, Any] = {}
+    for key in sorted(dict.fromkeys(key for row in rows for key in row), key=str):
+        values = _column(kind, key, rows, where)
+        types = set(map(type, values))
+        if kind == "edge" and key == "weight":
+            tables["edge_weights"] = _numbers(key, values, where, minimum=0)[:, 0]
+        elif types <= {str, bool} or (types <= {str, bool, int} and _is_label(key)):
+            names = Names()
+            labels.append((names, names.codes(list(map(str, values)))))
+        else:
+            attributes.append(_numbers(key, values, where))
+    if labels:
+        tables[f"{kind}_labels"] = Categories.from_columns(labels)
+    if attributes:
+        tables[f"{kind}_attributes"] = np.concatenate(attributes, 1)
+    return tables
+
+
+def _is_label(key: Any) -> bool:
+    """Whether integers under this key are categories."""
+    return key == "label" or str(key).endswith(("_label", "type"))
+
+
+def _column(kind: str, key: Any, rows: list[dict[Any, Any]], where: Where) -> list[Any]:
+    """The values of a key in all rows."""
+    values = [plain(row[key]) for row in rows if key in row]
+    if len(values) < len(rows):
+        i = next(i for i, row in enumerate(rows) if key not in row)
+        raise DataError(
+            f"{where(i)}: attribute {key!r} is missing, but other {kind}s have it. "
+            f"Add it, or remove it from all {kind}s."
+        )
+    return values
+
+
+def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf) -> np.ndarray:
+    """[rows, columns] from numbers, or from vectors of numbers of one length."""
+    width = len(values[0]) if isinstance(values[0], list) else 1
+    for i, value in enumerate(values):
+        row = value if isinstance(value, list) else [value]
+        if any(type(v) not in (int, float) for v in row):
+            raise DataError(
+                f"{where(i)}: expected attribute {key!r} to be numbers everywhere or words everywhere, "
+                f"got {shortened(value)}. Use one type of value."
+            )
+        if len(row) != width or not row:
+            raise DataError(
+                f"{where(i)}: expected attribute {key!r} to have length {max(width, 1)}, got {len(row)}. "
+                "Give all vectors the same length."
+            )
+        if not all(max(minimum, -MAX_FLOAT) <= v <= MAX_FLOAT for v in row):
+            expected = "finite numbers" if minimum < 0 else "finite numbers of at least 0"
+            raise DataError(
+                f"{where(i)}: expected attribute {key!r} to be {expected}, got {shortened(value)}. "
+                "Remove or replace them."
+            )
+    return np.array(values, np.float64).reshape(len(values), width)
+
+
+def _answers(graphs: list[Any]) -> dict[str, Any]:
+    """The classes and targets that the graphs carry."""
+    given: dict[str, Any] = {}
+    for g, graph in enumerate(graphs):
+        if "label" in graph.graph and "y" in graph.graph:
+            raise DataError(
+                f"graph {g}: expected the class as 'label' or 'y', got both. Keep one of them."
+            )
+    labels = [plain(graph.graph.get("label", graph.graph.get("y"))) for graph in graphs]
+    if all_or_none("a class", labels):
+        for g, value in enumerate(labels):
+            if type(value) not in (str, int, bool):
+                raise DataError(
+                    f"graph {g}: expected a word or an integer as the class, got {shortened(value)}. "
+                    "Put numbers to predict under 'target'."
+                )
+        given["classes"] = classes(labels)
+    values = [plain(graph.graph.get("target")) for graph in graphs]
+    if all_or_none("a target", values):
+        given["targets"] = targets([answer_row(value) for value in values])
+    return given

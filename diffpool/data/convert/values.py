@@ -1,0 +1,155 @@
+"""Checks and conversions that all kinds of graphs share: classes, targets, tables of numbers, weights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from diffpool.data.categories import Categories, Names
+from diffpool.data.raw import RawGraphs
+from diffpool.errors import DataError
+
+MAX_FLOAT = sys.float_info.max
+
+
+def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
+    """The graphs with these classes or targets instead of their own; `y` as in `as_raw`."""
+    listed = y.tolist() if hasattr(y, "tolist") else y
+    if isinstance(listed, str | bytes | dict) or not isinstance(listed, Iterable):
+        raise DataError(
+            f"expected y as a list or array, got {type_name(y)}. Give one value for each graph."
+        )
+    values = list(map(plain, listed))
+    if len(values) != len(raw):
+        raise DataError(
+            f"expected one y for each of {len(raw)} graphs, got {len(values)}. Are some missing?"
+        )
+    tables: dict[str, Any] = {"classes": None, "targets": None} | answers(values)
+    return replace(raw, **tables)
+
+
+def answers(values: list[Any]) -> dict[str, Any]:
+    """`classes` from words, integers and booleans, or `targets` from floats; one plain value for each graph."""
+    rows = [answer_row(value) for value in values]
+    types = {type(value) for row in rows for value in row}
+    if float in types and types <= {int, float}:
+        return {"targets": targets(rows)}
+    for g, row in enumerate(rows):
+        if len(row) != 1 or type(row[0]) not in (str, int, bool):
+            raise DataError(
+                f"graph {g}: expected a class (a word or an integer) or, for every graph, floats as targets, "
+                f"got {shortened(values[g])}. Give all graphs the same kind of y."
+            )
+    return {"classes": classes([row[0] for row in rows])}
+
+
+def answer_row(value: Any) -> list[Any]:
+    while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+        value = value[0]  # [[a, b]], as PyG stores several targets of a graph
+    return value if isinstance(value, list) else [value]
+
+
+def classes(values: list[Any]) -> Categories:
+    names = Names()
+    return Categories.from_columns([(names, names.codes(list(map(str, values))))])
+
+
+def targets(rows: list[list[Any]]) -> np.ndarray:
+    """[B, T]"""
+    for g, row in enumerate(rows):
+        # NaN fails the comparison, too
+        if not row or not all(type(v) in (int, float) and abs(v) <= MAX_FLOAT for v in row):
+            raise DataError(
+                f"graph {g}: expected finite numbers as targets, got {shortened(row)}. Leave the graph out."
+            )
+        if len(row) != len(rows[0]):
+            raise DataError(
+                f"graph {g}: expected {len(rows[0])} targets, as in graph 0, got {len(row)}. Add the missing ones."
+            )
+    return np.array(rows, np.float64)
+
+
+def all_or_none(what: str, values: Sequence[Any]) -> bool:
+    """Whether every graph has a value; an error if only some do."""
+    has = [value is not None for value in values]
+    if any(has) and not all(has):
+        raise DataError(
+            f"graph {has.index(False)}: expected {what} in every graph or in none, but graph {has.index(True)} has it "
+            "and this one does not. Add what is missing, or leave it out everywhere."
+        )
+    return all(has)
+
+
+def stacked(what: str, values: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """The rows [·, columns] of all graphs; None if no graph has any."""
+    if not all_or_none(what, values):
+        return None
+    tables = [value for value in values if value is not None]
+    filled = [g for g, table in enumerate(tables) if len(table)]
+    for g in filled:
+        expected, got = tables[filled[0]].shape[1], tables[g].shape[1]
+        if got != expected:
+            raise DataError(
+                f"graph {g}: expected {expected} columns of {what}, as in graph {filled[0]}, got {got}. "
+                "Give all graphs the same columns."
+            )
+    return np.concatenate([tables[g] for g in filled]) if filled else tables[0]
+
+
+def numbers(g: int, what: str, value: Any, rows: int) -> np.ndarray:
+    """[rows, columns] float64"""
+    table = as_array(value.toarray() if hasattr(value, "toarray") else value)
+    if table.ndim not in (1, 2) or len(table) != rows or table.dtype.kind not in "biuf":
+        raise DataError(
+            f"graph {g}: expected {what} as numbers [{rows}, columns], got {table.dtype} {list(table.shape)}. "
+            "Give one row for each."
+        )
+    table = table[:, None] if table.ndim == 1 else table
+    if not np.isfinite(table).all():
+        raise DataError(
+            f"graph {g}: expected finite {what}, got NaN or infinity. Remove or replace them."
+        )
+    return table.astype(np.float64)
+
+
+def weights(g: int, values: np.ndarray) -> np.ndarray:
+    """Edge weights, checked: one for each edge, at least 0."""
+    if values.shape[1:] not in ((), (1,)):
+        raise DataError(
+            f"graph {g}: expected one weight for each edge, got {values.shape[1]}. Use edge_attr for several numbers."
+        )
+    if (values < 0).any():
+        raise DataError(
+            f"graph {g}: expected edge weights of at least 0, got {values.min()}. Shift the weights or leave them out."
+        )
+    return values
+
+
+def as_array(value: Any) -> np.ndarray:
+    """An array from an array, a tensor or lists; ragged lists become an array without dimensions."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.double() if value.is_floating_point() else value  # NumPy has no bfloat16
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.array(None)
+
+
+def plain(value: Any) -> Any:
+    """Values of NumPy and PyTorch as Python numbers, words and lists."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return list(value) if isinstance(value, tuple) else value
+
+
+def shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}…"
+
+
+def type_name(value: Any) -> str:
+    return type(value).__name__

@@ -1,0 +1,157 @@
+"""Where graphs come from: a data set by its name, or a file or folder by its path."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from diffpool.data.archive import read_errors
+from diffpool.data.dataset import GraphDataset
+from diffpool.data.download import Progress
+from diffpool.data.embedded import embedded
+from diffpool.data.jsonl import check_size, iter_jsonl, read_jsonl
+from diffpool.data.raw import RawGraphs
+from diffpool.data.tu import read_tu
+from diffpool.data.tu_collection import load_raw
+from diffpool.errors import DataError, SettingError
+
+
+def load_dataset(
+    name: str | Path,
+    data_dir: str | Path | None = None,
+    seed: int = 0,
+    features: str | Sequence[str] = "auto",
+    edge_features: bool | None = False,
+    directed: bool = False,
+) -> GraphDataset:
+    """`embedded` (generated from the seed), a data set of the TU collection by its name, or your own file.
+
+    See `read_raw` for where it is searched for, and `GraphDataset.from_raw` for the features.
+    """
+    if name == "embedded":
+        return embedded(seed=seed)
+    return GraphDataset.from_raw(read_raw(name, data_dir), features, edge_features, directed)
+
+
+def read_raw(
+    name: str | Path,
+    data_dir: str | Path | None = None,
+    smiles: str | None = None,
+    label: str | None = None,
+    target: str | None = None,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> RawGraphs:
+    """The graphs of a data set before features are chosen.
+
+    A path (with a folder or a suffix, such as `./MUTAG`, `graphs.jsonl`, `molecules.csv`) is read by `read_graphs`. A
+    plain name is a data set of the TU collection, see `load_raw`.
+    """
+    if is_path(name):
+        return read_graphs(Path(name), smiles=smiles, label=label, target=target)
+    return load_raw(str(name), data_dir, refresh=refresh, progress=progress)
+
+
+def is_path(name: str | Path) -> bool:
+    """Whether this is a path and not the name of a data set."""
+    text = str(name)
+    return (
+        isinstance(name, Path)
+        or "/" in text
+        or "\\" in text
+        or text.endswith((".jsonl", ".jsonl.gz", ".csv", ".zip"))
+    )
+
+
+# --- files and folders
+
+
+def read_graphs(
+    path: str | Path,
+    smiles: str | None = None,
+    label: str | None = None,
+    target: str | Sequence[str] | None = None,
+) -> RawGraphs:
+    """The graphs of a .jsonl, .jsonl.gz or .csv file (molecules, with named columns), or of a TU folder or .zip."""
+    path = Path(path)
+    form = _form(path, smiles, label, target)
+    if form == "jsonl":
+        return read_jsonl(path)
+    if form == "csv":
+        from diffpool.data.molecules import read_molecules
+
+        return read_molecules(path, smiles or "smiles", label, target)
+    return read_tu(path, _tu_name(path))
+
+
+def iter_graphs(
+    path: str | Path,
+    size: int,
+    smiles: str | None = None,
+    label: str | None = None,
+    target: str | Sequence[str] | None = None,
+) -> Iterator[RawGraphs]:
+    """The same graphs, `size` at a time. A TU folder is still read as a whole."""
+    check_size(size)
+    path = Path(path)
+    form = _form(path, smiles, label, target)
+    if form == "jsonl":
+        return iter_jsonl(path, size)
+    if form == "csv":
+        from diffpool.data.molecules import iter_molecules
+
+        return iter_molecules(path, size, smiles or "smiles", label, target)
+    raw = read_graphs(path)
+    return (raw[start : start + size] for start in range(0, len(raw), size))
+
+
+def count_graphs(path: Path) -> int | None:
+    """The approximate number of graphs in a file, for a progress bar; None if it cannot be known without parsing."""
+    if path.suffix not in (".jsonl", ".csv") or not path.is_file():
+        return None
+    count = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 24):
+            count += block.count(b"\n")
+    return max(count - (path.suffix == ".csv"), 0)
+
+
+def _form(path: Path, *columns: Any) -> str:
+    with read_errors(path):  # the name may be too long, or the folder not readable
+        exists = path.exists()
+    if not exists:
+        raise DataError(f"{path}: there is no such file or folder. Is the name right?")
+    if path.is_dir() or path.suffix == ".zip":
+        form = "tu"
+    elif path.name.endswith((".jsonl", ".jsonl.gz")):
+        form = "jsonl"
+    elif path.suffix == ".csv":
+        form = "csv"
+    else:
+        raise DataError(
+            f"{path}: expected a folder or a file that ends in .jsonl, .jsonl.gz, .csv or .zip, "
+            f"got {path.suffix or 'no suffix'}. Rename the file to match its format."
+        )
+    if form != "csv" and any(column is not None for column in columns):
+        raise SettingError(
+            f"{path}: column names are for .csv files only, but this is another kind of file. Leave them out."
+        )
+    return form
+
+
+def _tu_name(path: Path) -> str:
+    """The name of the only data set in a TU folder or zip file."""
+    with read_errors(path):
+        if path.is_dir():
+            patterns = ("*_A.txt", "*/*_A.txt", "*/raw/*_A.txt")
+            files = [file.name for pattern in patterns for file in path.glob(pattern)]
+        else:
+            with zipfile.ZipFile(path) as archive:
+                files = [member.rsplit("/", 1)[-1] for member in archive.namelist()]
+    found = {f.removesuffix("_A.txt") for f in files if f.endswith("_A.txt") and f[0] != "."}
+    if len(found) != 1:
+        got = f"{len(found)} of them ({', '.join(sorted(found)[:5])})" if found else "none"
+        raise DataError(f"{path}: expected one file NAME_A.txt, got {got}. Is it in the TU format?")
+    return found.pop()

@@ -1,0 +1,141 @@
+"""Graphs and data sets of PyTorch Geometric."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from diffpool.data.convert import as_raw
+from diffpool.errors import DataError
+from tests.data.test_jsonl import assert_same
+
+pyg = pytest.importorskip("torch_geometric.data")
+
+TRIANGLE = np.ones((3, 3)) - np.eye(3)
+PAIR = np.array([[0.0, 1.0], [1.0, 0.0]])
+
+
+def data(n: int, edges: list[tuple[int, int]], **more: Any) -> Any:
+    index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T
+    return pyg.Data(edge_index=index, num_nodes=n, **more)
+
+
+def test_all_fields_of_a_pyg_graph_are_converted() -> None:
+    graph = data(
+        3,
+        [(0, 1), (1, 0), (1, 2)],
+        x=torch.tensor([[1, 0], [0, 1], [1, 0]]),  # one-hot columns stay attributes
+        edge_attr=torch.tensor([1.0, 2.0, 3.0], dtype=torch.bfloat16),
+        edge_weight=torch.tensor([1.0, 2.0, 4.0], requires_grad=True),
+        y=torch.tensor([1]),
+    )
+    raw = as_raw([graph])
+    assert raw.directed
+    assert (raw.source.tolist(), raw.target.tolist()) == ([1, 0, 1], [0, 1, 2])
+    assert raw.node_attributes.tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert raw.node_labels is None
+    assert raw.edge_attributes.tolist() == [[2], [1], [3]]
+    assert raw.edge_weights.tolist() == [2, 1, 4]
+    assert raw.classes.words() == ["1"]
+
+
+@pytest.mark.parametrize("y", [1.5, torch.tensor(1.5), torch.tensor([1.5]), torch.tensor([[1.5]])])
+def test_a_floating_point_y_is_a_target(y: Any) -> None:
+    assert as_raw([data(1, [], y=y)]).targets.tolist() == [[1.5]]
+
+
+def test_a_row_of_floats_is_several_targets() -> None:
+    assert as_raw([data(1, [], y=torch.tensor([[1.0, 2.0]]))]).targets.tolist() == [[1, 2]]
+
+
+def test_a_pyg_data_set_is_accepted_as_a_list() -> None:
+    class Own(pyg.InMemoryDataset):
+        def __init__(self, graphs: list[Any]):
+            super().__init__()
+            self.data, self.slices = self.collate(graphs)
+
+    graphs = [data(n, [(0, n - 1)], x=torch.ones(n, 1), y=torch.tensor([n % 2])) for n in (1, 2, 3)]
+    dataset = Own(graphs)
+    assert_same(as_raw(dataset), as_raw(graphs))
+    assert_same(as_raw(dataset[1:]), as_raw(graphs[1:]))
+    assert_same(as_raw(torch.utils.data.Subset(dataset, [2])), as_raw(graphs[2:]))
+
+
+def test_an_object_with_an_edge_index_is_accepted() -> None:
+    graph = SimpleNamespace(edge_index=[[0, 1], [1, 0]], num_nodes=2)
+    assert_same(as_raw([graph]), as_raw([PAIR]))
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (
+            pyg.Batch.from_data_list([data(1, [])]),
+            "expected a single graph, got a batch. Call its to_",
+        ),
+        (pyg.Data(x=torch.ones(2, 1)), "expected an edge_index, got None"),
+        (SimpleNamespace(edge_index=[[], []]), "expected x or num_nodes, got neither"),
+        (
+            SimpleNamespace(edge_index=[[0], [0, 1]], num_nodes=2),
+            "expected an edge_index of integers",
+        ),
+        (pyg.Data(edge_index=torch.ones(3, 2).long(), num_nodes=2), "got int64 .3, 2.. Row 0 has"),
+        (
+            pyg.Data(edge_index=torch.ones(2, 2), num_nodes=2),
+            "edge_index of integers .*, got float64",
+        ),
+        (
+            data(2, [(0, 2)]),
+            "node 2 does not exist .the graph has 2 nodes, numbered 0 to 1.. Are nodes counted",
+        ),
+        (data(2, [(0, -1)]), "node -1 does not exist"),
+        (
+            data(2, [], x=torch.ones(2, 1, 1)),
+            r"expected x as numbers \[2, columns\], got float64 \[2, ",
+        ),
+        (data(1, [], x=torch.tensor([[torch.nan]])), "expected finite x, got NaN or infinity"),
+        (data(2, [(0, 1)], edge_attr=torch.ones(2)), r"expected edge_attr as numbers \[1, columns"),
+        (
+            data(2, [(0, 1)], edge_weight=torch.ones(1, 2)),
+            "expected one weight for each edge, got 2",
+        ),
+        (
+            data(2, [(0, 1)], edge_weight=-torch.ones(1)),
+            "expected edge weights of at least 0, got -1",
+        ),
+        (data(2, [], y=torch.tensor([0, 1])), r"expected a class .*, got \[0, 1\]"),
+    ],
+)
+def test_an_invalid_pyg_graph_is_an_error(graph: Any, message: str) -> None:
+    with pytest.raises(DataError, match=f"graph 0: .*{message}"):
+        as_raw([graph])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (
+            {"x": torch.ones(1, 1)},
+            {},
+            "graph 1: expected node_attributes in every graph or in none",
+        ),
+        (
+            {},
+            {"x": torch.ones(1, 1)},
+            "graph 0: expected node_attributes .* but graph 1 has it and this one does not. Add",
+        ),
+        ({"y": torch.tensor([1])}, {}, "graph 1: expected y in every graph or in none"),
+        (
+            {"x": torch.ones(1, 1)},
+            {"x": torch.ones(1, 2)},
+            "graph 1: expected 1 columns of node_attributes, as in graph 0, got 2. Give",
+        ),
+    ],
+)
+def test_graphs_with_different_fields_are_an_error(first: Any, second: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        as_raw([data(1, [], **first), data(1, [], **second)])
