@@ -18,10 +18,10 @@ Every setting of a neural method is
 - a field of `diffpool.training.Training` or `diffpool.Architecture`,
 - an option of `diffpool train` and `diffpool evaluate` (`--set NAME=VALUE` does the same),
 - a keyword argument of `DiffPoolClassifier` and `DiffPoolRegressor`, where `clusters` is called `num_clusters`,
-- a name in the grid of `diffpool evaluate --protocol nested --grid NAME=VALUE,VALUE`, unless marked "not in grids".
+- a name in the grid of `diffpool evaluate --protocol nested --grid NAME=VALUE,VALUE`, unless the table says otherwise.
 
-A list is written `64,32`. The first default is the default of the method `diffpool`; methods and data sets with other
-defaults follow. `python -m diffpool.cli.settings_page` generates this page.
+Write a list as `64,32` and a bool as `true` or `false`. The first default is the default of the method `diffpool`;
+methods and data sets with other defaults follow. `python -m diffpool.cli.settings_page` generates this page.
 """
 TABLE = """
 ## {}
@@ -41,17 +41,14 @@ def settings_page() -> str:
 
 
 def _row(setting: Setting) -> str:
-    option = setting.option
-    if setting.kinds == (bool,):
-        option += f"`, `--no-{option.removeprefix('--')}"
-    values = [*(f"`{choice}`" for choice in setting.choices)]
+    values = [f"`{choice}`" for choice in setting.choices]
     if limits := setting.range_text():
         values.append(limits.removeprefix("of "))
     meaning = setting.help if setting.searchable else f"{setting.help} Not in grids."
     default = default_text(setting, max_names=len(METHOD_SETTINGS))
     cells = (
         f"`{setting.name}`",
-        f"`{option}`",
+        f"`{setting.option}`",
         type_name(setting),
         default,
         ", ".join(values),
