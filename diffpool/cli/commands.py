@@ -412,7 +412,3 @@ def main() -> None:
 def _complain(message: str) -> NoReturn:
     print(f"diffpool: {message}", file=sys.stderr)
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()
