@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import torch
 import typer
@@ -18,15 +18,17 @@ from diffpool.experiments import parse_settings
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.settings import Setting
 
-# Titles of groups of options; the groups of settings are among them.
+# Titles of the groups of options, in the order of the help; None are the options that come first.
 DATA, KERNELS, ADVANCED = "Data", "Kernels", "Advanced"
+GROUPS = (None, "Training", "Architecture", DATA, KERNELS, ADVANCED)
+
+PRECISIONS = {"tf32": "high", "float32": "highest"}  # and PyTorch's names for them
 METAVARS = {
     (bool,): "BOOL",
     (str,): "NAME",
     (tuple[str, ...],): "LIST",
     (tuple[int, ...],): "LIST",
 }
-GROUPS = (None, "Training", "Architecture", DATA, KERNELS, ADVANCED)
 
 DataDir = Annotated[
     Path | None,
@@ -99,18 +101,22 @@ class Device:
 
     device: DeviceName = "auto"
     precision: Annotated[
-        Literal["tf32", "float32"],
+        str,
         typer.Option(
             help="Precision of matrix products on a GPU: `float32`, or `tf32`, which rounds factors to 11 bits and is "
             "several times faster.",
             metavar="NAME",
+            autocompletion=lambda: list(PRECISIONS),
             rich_help_panel=ADVANCED,
         ),
     ] = "tf32"
 
     def select(self) -> str:
         """Set the precision of matrix products and return the name of a device that exists."""
-        torch.set_float32_matmul_precision("high" if self.precision == "tf32" else "highest")
+        if self.precision not in PRECISIONS:
+            names = " or ".join(PRECISIONS)
+            raise SettingError(f"expected --precision to be {names}, got {self.precision!r}")
+        torch.set_float32_matmul_precision(PRECISIONS[self.precision])
         if self.device == "auto":
             return "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -242,6 +248,7 @@ def _setting_options() -> Iterator[inspect.Parameter]:
     words = typer.Option(
         "--set",
         metavar="NAME=VALUE",
+        show_default=False,
         help="Change any setting by its name, such as `head=64,32`; may be repeated. docs/settings.md lists them.",
         rich_help_panel=ADVANCED,
     )
@@ -258,6 +265,7 @@ def _annotation(setting: Setting) -> Any:
         setting.option,
         help=f"{text} [default: {default_text(setting)}]",
         metavar=metavar,
+        show_default=False,  # it depends on the method and the data set
         rich_help_panel=setting.group,
         autocompletion=(lambda: list(setting.choices)) if setting.choices else None,
     )

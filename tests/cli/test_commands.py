@@ -195,7 +195,10 @@ MISTAKES = {
     "a set of the wrong type": (["train", "--set", "hidden=wide"], "hidden to be an integer"),
     "a seed by --set": (["train", "--set", "seed=3"], "expected --seed 3, got --set seed=3"),
     "an unknown device": (["train", "--device", "abacus"], "abacus"),
-    "an unknown precision": (["train", "--precision", "float8"], "float8"),
+    "an unknown precision": (
+        ["train", "--precision", "float8"],
+        "expected --precision to be tf32 or float32, got 'float8'",
+    ),
     "out is a file": (["train", "--out", __file__], "--out"),
     "an unknown option": (["train", "--no-such-option"], "no-such-option"),
 }
