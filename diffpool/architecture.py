@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from diffpool.errors import SettingError
 from diffpool.nn.classifier import Clusters, share
+from diffpool.settings import check_settings, setting
 
-STEPS = ("l2", "relu", "tanh", "batch", "node-index")
 CONVOLUTIONS = (
     "sage",
     "edge-sage",
@@ -19,150 +19,191 @@ CONVOLUTIONS = (
     "edge-conditioned",
     "s2v",
 )
-POOLERS = ("diffpool", "graclus", "random", "uniform", "pyramid")
-ASSIGNMENTS = ("soft", "straight-through", "gumbel")
-READOUTS = ("sum", "mean", "max", "set2set", "sort", "fields")
-LABELLINGS = ("wl", "betweenness")  # of `preparation.labellings`
-
-MOST_READ = 2**20
-CHOICES: dict[str, tuple[str, tuple[str | None, ...]]] = {
-    "conv": ("a convolution", CONVOLUTIONS),
-    "readout": ("a readout", READOUTS),
-    "pooler": ("a pooler", POOLERS),
-    "assignment": ("an assignment", ASSIGNMENTS),
-    "assignment_conv": ("a convolution", (None, *(c for c in CONVOLUTIONS if c != "s2v"))),
-    "labelling": ("a labelling", LABELLINGS),
-}
-MOST = {"hidden": 2**20, "layers_before": 1000, "layers_after": 1000, "poolings": 100}
+STEPS = ("l2", "relu", "tanh", "batch", "node-index")
+MAX_SIZE = 2**20  # a limit for damaged files and typing errors, not for models
+MAX_LAYERS = 1000
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything that fixes the shape of a classifier but the data.
+    """Everything that determines the shape of a classifier, except the data."""
 
-    Attributes:
-        conv: the convolution, a name of `CONVOLUTIONS`; "none" does not see the edges.
-        hidden: width of every embedding.
-        poolings: number of pooling layers; 0 is a flat GNN.
-        layers_before: convolutions before the first pooling, in the embedding and in the pooling network.
-        layers_after: convolutions after each pooling, likewise.
-        ratio: clusters as a share of the nodes; None is the paper's 0.1 for one pooling, 0.25 for two.
-        clusters: "graph" for ceil(ratio · n_g) in each graph, "dataset" for that of the largest graph in all of them,
-            or the numbers themselves, one for each pooling.
-        order: the steps after a convolution, of "l2", "relu", "tanh", "batch" and "node-index".
-        last_order: the same after the last convolution of an embedding network.
-        assignment_order: the same after the last convolution of a pooling network.
-        concat: whether an embedding is the output of all layers side by side.
-        assignment_linear: whether a pooling network ends in a linear layer on all its layers side by side.
-        readout: "sum" (the paper's S = ones), "mean", "max", "set2set", "sort" (SortPool) or "fields" (PatchySan).
-        every_level: whether every level is read out and concatenated, or the last one only.
-        head: widths of the hidden layers before the softmax layer.
-        pooler: "diffpool", or one that does not learn: "graclus" (DiffPool-Det), the controls "random" and "uniform",
-            and "pyramid" (ECC's coarser graphs).
-        assignment: "soft", or hard with a gradient: "straight-through" or "gumbel".
-        assignment_conv: the convolution of the pooling networks; None is `conv`.
-        assignment_layers: convolutions of the pooling networks; None: as many as in the embedding network.
-        set2set_steps: how often Set2Set reads; 0 is as many times as the largest graph has nodes (the released code).
-        sorted_nodes: how many nodes SortPool keeps; 0 is so many that 60 % of the graphs have as many.
-        field_count: receptive fields of PatchySan; 0 is the mean number of nodes.
-        field_size: nodes of a receptive field.
-        labelling: what orders the nodes for PatchySan, "wl" or "betweenness".
-    """
-
-    conv: str = "sage"
-    hidden: int = 64
-    poolings: int = 1
-    layers_before: int = 2
-    layers_after: int = 3
-    ratio: float | None = None
-    clusters: str | tuple[int, ...] = "graph"
-    order: tuple[str, ...] = ("l2", "relu", "batch")
-    last_order: tuple[str, ...] = ("l2", "relu", "batch")
-    assignment_order: tuple[str, ...] = ("batch",)
-    concat: bool = False
-    assignment_linear: bool = False
-    readout: str = "sum"
-    every_level: bool = False
-    head: tuple[int, ...] = ()
-    pooler: str = "diffpool"
-    assignment: str = "soft"
-    assignment_conv: str | None = None
-    assignment_layers: int | None = None
-    set2set_steps: int = 3
-    sorted_nodes: int = 0
-    field_count: int = 0
-    field_size: int = 10
-    labelling: str = "wl"
+    conv: str = setting(
+        "sage",
+        help="Convolution; edge-sage uses edge labels and attributes, none ignores the edges.",
+        choices=CONVOLUTIONS,
+    )
+    hidden: int = setting(64, help="Width of the embeddings.", low=1, high=MAX_SIZE)
+    poolings: int = setting(
+        1, help="Number of pooling layers; 0 is a flat GNN, the paper uses 1 or 2.", low=0, high=100
+    )
+    layers_before: int = setting(
+        2, help="Convolutions of each network before the first pooling.", low=1, high=MAX_LAYERS
+    )
+    layers_after: int = setting(
+        3, help="Convolutions of each network after each pooling.", low=1, high=MAX_LAYERS
+    )
+    ratio: float | None = setting(
+        None,
+        help="Number of clusters as a fraction of the number of nodes.",
+        above=0,
+        high=1,
+        none="0.1 for one pooling, otherwise 0.25",
+    )
+    clusters: str | tuple[int, ...] = setting(
+        "graph",
+        help="Number of clusters: graph applies the ratio to each graph, dataset applies it to the largest graph; "
+        "or one number for each pooling, such as 20,5.",
+        choices=("graph", "dataset"),
+        low=1,
+    )
+    order: tuple[str, ...] = setting(
+        ("l2", "relu", "batch"),
+        help="Steps after each convolution.",
+        choices=STEPS,
+        group="Advanced",
+    )
+    last_order: tuple[str, ...] = setting(
+        ("l2", "relu", "batch"),
+        help="Steps after the last convolution of an embedding network.",
+        choices=STEPS,
+        group="Advanced",
+    )
+    assignment_order: tuple[str, ...] = setting(
+        ("batch",),
+        help="Steps after the last convolution of a pooling network.",
+        choices=STEPS,
+        group="Advanced",
+    )
+    concat: bool = setting(
+        False,
+        help="Concatenate the outputs of all layers of an embedding network.",
+        group="Advanced",
+    )
+    assignment_linear: bool = setting(
+        False,
+        help="End each pooling network with a linear layer on the concatenated outputs of its layers.",
+        group="Advanced",
+    )
+    readout: str = setting(
+        "sum",
+        help="Readout of the nodes; sort is SortPool, fields is PATCHY-SAN.",
+        choices=("sum", "mean", "max", "set2set", "sort", "fields"),
+    )
+    every_level: bool = setting(
+        False,
+        help="Concatenate the readouts of all levels instead of using the last.",
+        group="Advanced",
+    )
+    head: tuple[int, ...] = setting(
+        (), help="Widths of the hidden layers before the output layer.", low=1, group="Advanced"
+    )
+    pooler: str = setting(
+        "diffpool",
+        help="Pooling; all except diffpool use clusters that are not learned.",
+        choices=("diffpool", "graclus", "random", "uniform", "pyramid"),
+        group="Advanced",
+    )
+    assignment: str = setting(
+        "soft",
+        help="Soft assignment, or hard assignment with a straight-through or Gumbel-softmax gradient.",
+        choices=("soft", "straight-through", "gumbel"),
+    )
+    assignment_conv: str | None = setting(
+        None,
+        help="Convolution of the pooling networks.",
+        choices=tuple(name for name in CONVOLUTIONS if name != "s2v"),
+        none="the same as conv",
+        group="Advanced",
+    )
+    assignment_layers: int | None = setting(
+        None,
+        help="Number of convolutions of each pooling network.",
+        low=1,
+        high=MAX_LAYERS,
+        none="the same as in the embedding network",
+        group="Advanced",
+    )
+    set2set_steps: int = setting(
+        3,
+        help="Processing steps of Set2Set; 0 uses the number of nodes of the largest graph.",
+        low=0,
+        high=MAX_SIZE,
+        group="Advanced",
+    )
+    sorted_nodes: int = setting(
+        0,
+        help="Number of nodes that SortPool keeps; 0 chooses it so that 60 % of the graphs have at least as many.",
+        low=0,
+        high=MAX_SIZE,
+        group="Advanced",
+    )
+    field_count: int = setting(
+        0,
+        help="Number of receptive fields of PATCHY-SAN; 0 uses the mean number of nodes.",
+        low=0,
+        high=MAX_SIZE,
+        group="Advanced",
+    )
+    field_size: int = setting(
+        10,
+        help="Number of nodes in a receptive field of PATCHY-SAN.",
+        low=0,
+        high=MAX_SIZE,
+        group="Advanced",
+    )
+    labelling: str = setting(
+        "wl",
+        help="Node labeling that orders the nodes for PATCHY-SAN.",
+        choices=("wl", "betweenness"),
+        option="--labeling",
+        group="Advanced",
+    )
 
     def __post_init__(self) -> None:
-        for name, (what, known) in CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise SettingError(
-                    f"expected {what} of {', '.join(filter(None, known))}, got {value!r}"
-                )
-        for name in ("hidden", "layers_before", "layers_after", "poolings"):
-            value, least = getattr(self, name), 0 if name == "poolings" else 1
-            if type(value) is not int or not least <= value <= MOST[name]:
-                raise SettingError(f"expected {name} from {least} to {MOST[name]}, got {value!r}")
-        if not all(type(width) is int and width > 0 for width in self.head):
-            raise SettingError(f"expected widths of at least 1 in head, got {self.head}")
-        if isinstance(self.clusters, list):
-            object.__setattr__(self, "clusters", tuple(self.clusters))
-        if not 0 < self.cluster_ratio <= 1:
-            raise SettingError(f"expected a ratio above 0 and at most 1, got {self.cluster_ratio}")
-        for name in ("set2set_steps", "sorted_nodes", "field_count", "field_size"):
-            value = getattr(self, name)
-            if type(value) is not int or not 0 <= value <= MOST_READ:
-                raise SettingError(f"expected {name} from 0 to {MOST_READ}, got {value!r}")
+        check_settings(self)
         if self.conv == "edge-conditioned" and self.pooler != "pyramid":
             raise SettingError(
-                "expected the pooler pyramid, whose graphs have edges to condition on, "
-                f"with the convolution edge-conditioned, got {self.pooler!r}"
+                "expected pooler to be pyramid, whose graphs have edges to condition on, "
+                f"because conv is edge-conditioned, got {self.pooler!r}"
             )
         if self.readout in ("sort", "fields") and self.poolings > 0:
             raise SettingError(
-                f"expected no poolings with the readout {self.readout}, got {self.poolings}"
+                f"expected poolings to be 0 because readout is {self.readout}, got {self.poolings}"
             )
         if self.every_level and self.readout not in ("sum", "mean", "max"):
             raise SettingError(
-                f"expected a readout of sum, mean or max at every level, got {self.readout!r}"
+                f"expected readout to be sum, mean or max because every_level is true, got {self.readout!r}"
             )
-        unknown = {*self.order, *self.last_order, *self.assignment_order} - set(STEPS)
-        if unknown:
-            raise SettingError(f"expected steps of {', '.join(STEPS)}, got {sorted(unknown)}")
-        if isinstance(self.clusters, str):
-            if self.clusters not in ("graph", "dataset"):
-                raise SettingError(
-                    f"expected clusters graph, dataset or numbers, got {self.clusters!r}"
-                )
-        elif len(self.clusters) != self.poolings or min(self.clusters, default=1) < 1:
+        if isinstance(self.clusters, tuple) and len(self.clusters) != self.poolings:
             raise SettingError(
-                f"expected one number of clusters, at least 1, for each of {self.poolings} poolings, "
-                f"got {self.clusters}"
+                f"expected one number of clusters for each of {self.poolings} poolings, got {self.clusters}"
             )
 
     @property
     def edges(self) -> bool | None:
-        """Whether it needs edge features; None: it takes them where there are any."""
+        """Whether the model needs edge features; None if it uses them where they exist."""
         if self.conv == "edge-sage":
             return True
         return None if self.conv == "edge-conditioned" or self.readout == "fields" else False
 
     @property
     def wants_preparation(self) -> bool:
-        """Whether something is computed of the graphs beforehand: see `diffpool.baselines`."""
-        given = self.poolings > 0 and self.pooler in ("graclus", "random")
-        return given or self.pooler == "pyramid" or self.readout == "fields"
+        """Whether the graphs need precomputed structures; see `diffpool.baselines.prepare`."""
+        fixed_clusters = self.poolings > 0 and self.pooler in ("graclus", "random")
+        return fixed_clusters or self.pooler == "pyramid" or self.readout == "fields"
 
     @property
     def cluster_ratio(self) -> float:
-        return self.ratio if self.ratio is not None else (0.1 if self.poolings == 1 else 0.25)
+        """The ratio, or the paper's for this number of poolings."""
+        if self.ratio is not None:
+            return self.ratio
+        return 0.1 if self.poolings == 1 else 0.25
 
 
 PAPER = Architecture()
 
-# Rows 1, 2, 3, 4, 5, 6, 7, 8 and 9 of docs/paper-vs-code-vs-ours.md.
+# Rows 1 to 9 of docs/paper-vs-code-vs-ours.md.
 RELEASED = Architecture(
     conv="sum",
     hidden=30,
@@ -183,15 +224,15 @@ PRESETS = {"paper": PAPER, "released": RELEASED}
 
 
 def flat(architecture: Architecture) -> Architecture:
-    """The flat GNN of the same depth and width, with the mean as its readout (the paper's GraphSAGE baseline)."""
+    """The flat GNN of the same depth and width, with mean readout (the paper's GraphSAGE baseline)."""
     depth = architecture.layers_before + architecture.poolings * architecture.layers_after
     return replace(architecture, poolings=0, layers_before=depth, readout="mean")
 
 
 def cluster_counts(architecture: Architecture, largest: int) -> tuple[Clusters, ...]:
-    """How many clusters each pooling makes when the largest graph of the data set has `largest` nodes."""
+    """The number of clusters of each pooling if the largest graph of the data set has `largest` nodes."""
     if isinstance(architecture.clusters, tuple):
-        return tuple(Clusters(most) for most in architecture.clusters)
+        return tuple(Clusters(count) for count in architecture.clusters)
     ratio = architecture.cluster_ratio
     counts: list[Clusters] = []
     for _ in range(architecture.poolings):

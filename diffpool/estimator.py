@@ -1,14 +1,16 @@
-"""Estimators in scikit-learn's manner: `fit`, `predict`, `predict_proba`, `score`, on graphs in any form.
+"""Estimators for scikit-learn: `fit`, `predict`, `predict_proba` and `score` on graphs in any form.
 
 Graphs are a list of PyTorch Geometric, NetworkX or SciPy graphs, a PyG data set, or `RawGraphs` (`diffpool.read_graphs`
-reads files). They work in `cross_val_score`, `GridSearchCV` and pipelines.
+reads files). The estimators work in `cross_val_score`, `GridSearchCV` and pipelines.
 """
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -19,29 +21,19 @@ from sklearn.utils.validation import check_is_fitted
 from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, single_split
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for
+from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.training import Epoch, TrainedModel
 
-# Settings of a method that an estimator may change; None leaves them alone.
-SETTINGS = (
-    "epochs",
-    "patience",
-    "learning_rate",
-    "weight_decay",
-    "dropout",
-    "batch_size",
-    "hidden",
-    "poolings",
-    "ratio",
-    "num_clusters",
-    "conv",
-    "readout",
-    "link_weight",
-    "entropy_weight",
-)
+# The parameter of each setting. An estimator has a method `clusters`, and `seed` is declared by `__init__`.
+PARAMETERS = {
+    "num_clusters" if name == "clusters" else name: setting
+    for name, setting in METHOD_SETTINGS.items()
+    if name != "seed"
+}
 
 
 class _Estimator(BaseEstimator):
-    """What the classifier and the regressor share."""
+    """The common part of the classifier and the regressor."""
 
     def __init__(
         self,
@@ -49,58 +41,36 @@ class _Estimator(BaseEstimator):
         *,
         features: str = "auto",
         edge_features: bool = False,
-        epochs: int | None = None,
-        patience: int | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        dropout: float | None = None,
-        batch_size: int | None = None,
-        hidden: int | None = None,
-        poolings: int | None = None,
-        ratio: float | None = None,
-        num_clusters: str | tuple[int, ...] | None = None,
-        conv: str | None = None,
-        readout: str | None = None,
-        link_weight: float | None = None,
-        entropy_weight: float | None = None,
         validation: float = 0.1,
         seed: int = 0,
         device: str = "cpu",
         verbose: bool = False,
+        **settings: Any,
     ):
+        if unknown := sorted(settings.keys() - PARAMETERS):
+            raise TypeError(
+                f"{type(self).__name__}() got an unexpected keyword argument {unknown[0]!r}"
+            )
         self.method = method
         self.features = features
         self.edge_features = edge_features
-        self.epochs = epochs
-        self.patience = patience
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.batch_size = batch_size
-        self.hidden = hidden
-        self.poolings = poolings
-        self.ratio = ratio
-        self.num_clusters = num_clusters
-        self.conv = conv
-        self.readout = readout
-        self.link_weight = link_weight
-        self.entropy_weight = entropy_weight
         self.validation = validation
         self.seed = seed
         self.device = device
         self.verbose = verbose
+        for name in PARAMETERS:
+            setattr(self, name, settings.get(name))
 
     def _fit(self, raw: RawGraphs) -> Self:
         if not 0 < self.validation < 1:
             raise SettingError(
-                f"expected a share of graphs for validation, above 0 and below 1, got {self.validation}"
+                f"expected validation, a fraction of the graphs, above 0 and below 1, got {self.validation}"
             )
-        changes = {name: getattr(self, name) for name in SETTINGS}
-        changes["clusters"] = changes.pop("num_clusters")
-        given = {name: value for name, value in changes.items() if value is not None}
+        values = {setting.name: getattr(self, name) for name, setting in PARAMETERS.items()}
+        changes = {name: value for name, value in values.items() if value is not None}
         if self.edge_features:
-            given.setdefault("conv", "edge-sage")
-        method = settings_for(self.method, raw.name, seed=self.seed, **given)
+            changes.setdefault("conv", "edge-sage")
+        method = settings_for(self.method, raw.name, seed=self.seed, **changes)
         edges = method.architecture.edges
         dataset = GraphDataset.from_raw(raw, self.features, edges).to(self.device)
         outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)
@@ -110,7 +80,7 @@ class _Estimator(BaseEstimator):
         return self
 
     def _fold(self, dataset: GraphDataset) -> Fold:
-        """Some graphs choose the epoch; with too few of them all do."""
+        """The training and validation graphs; with too few graphs, both are all graphs."""
         try:
             return single_split(dataset.y.cpu(), self.seed, self.validation, test=0)
         except DataError:
@@ -125,7 +95,7 @@ class _Estimator(BaseEstimator):
             )
 
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
-        """The assignments of each graph, one matrix [nodes, clusters] for each pooling."""
+        """The assignment matrices of each graph: one [nodes, clusters] for each pooling."""
         check_is_fitted(self)
         return self.model_.clusters(graphs)
 
@@ -135,32 +105,67 @@ class _Estimator(BaseEstimator):
         self.model_.save(directory)
 
 
+def _with_settings_in_signature(init: Any) -> inspect.Signature:
+    """The signature of `__init__` with a keyword for each setting: scikit-learn reads the parameters from it."""
+    parameters = dict(inspect.signature(init).parameters)
+    del parameters["settings"]
+    for name, setting in PARAMETERS.items():
+        parameters[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=setting.type | None
+        )
+    return inspect.Signature(list(parameters.values()))
+
+
+_Estimator.__init__.__signature__ = _with_settings_in_signature(_Estimator.__init__)  # type: ignore[attr-defined]
+
+_E = TypeVar("_E", bound=type[_Estimator])
+
+
+def _with_settings_in_docs(estimator: _E) -> _E:
+    """Replace `{settings}` in the docstring by a line for each setting."""
+    lines = []
+    for name, setting in PARAMETERS.items():
+        text = f"{name}: {setting.help} Default: {default_text(setting)}."
+        lines += textwrap.wrap(text, 104, subsequent_indent=" " * 4, break_on_hyphens=False)
+    if estimator.__doc__:  # there are none under `python -OO`
+        estimator.__doc__ = estimator.__doc__.replace(
+            "        {settings}", textwrap.indent("\n".join(lines), " " * 8)
+        )
+    return estimator
+
+
+@_with_settings_in_docs
 class DiffPoolClassifier(ClassifierMixin, _Estimator):
     """A graph classifier.
 
-    Args:
-        method: a name of `diffpool train --method`.
-        features: parts of X joined by commas, or "auto"; see `diffpool.data.features`.
-        edge_features: use edge labels and attributes too, by the convolution edge-sage.
-        epochs … entropy_weight: settings in place of the method's own; `num_clusters` is "graph", "dataset" or numbers.
-        validation: the share of the graphs that chooses the epoch.
-        seed: of the split, the parameters and the batches.
-        device: cpu or cuda.
-        verbose: print a line for each epoch.
+    Every setting of the method is a keyword argument; None, the default, leaves it to the method and the data set.
 
-    After `fit`: `classes_`, `model_` (a `TrainedModel`), `history_` (one row for each epoch).
+    Args:
+        method: The name of a method, as in `diffpool train --method`.
+        features: Node features separated by commas, or "auto"; see `diffpool.data.features`.
+        edge_features: Use edge labels and attributes, with the convolution edge-sage unless `conv` is given.
+        validation: Fraction of the graphs used to choose the best epoch.
+        seed: Random seed for the split, the initial parameters, the batches and dropout.
+        device: "cpu" or "cuda".
+        verbose: Print a line for each epoch.
+        {settings}
+
+    Attributes:
+        classes_: The classes, in the order of the columns of `predict_proba`.
+        model_: The `TrainedModel`.
+        history_: An `Epoch` for each epoch.
     """
 
     def fit(self, graphs: Any, y: Any = None) -> Self:
-        """Train; `y` has a class for each graph, unless the graphs carry their own."""
+        """Train on graphs with the classes `y`, which may be omitted if the graphs contain their classes."""
         raw = as_raw(graphs, _classes(y))
         if raw.classes is None:
-            raise DataError("expected a class for every graph, got none: give them as y")
-        names = np.array(raw.classes.names[0])
-        given = names if y is None else np.unique(np.asarray(y))
-        place = {str(value): value for value in given.tolist()}
+            raise DataError("expected a class for every graph, got none: pass them as y")
+        given = np.array(raw.classes.names[0]) if y is None else np.unique(np.asarray(y))
+        value_of = {str(value): value for value in given.tolist()}
         self._fit(raw)
-        self.classes_: np.ndarray = np.array([place[name] for name in self.model_.card.class_names])
+        names = self.model_.card.class_names
+        self.classes_: np.ndarray = np.array([value_of[name] for name in names])
         return self
 
     def predict(self, graphs: Any) -> np.ndarray:
@@ -169,7 +174,7 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         return self.classes_[best]
 
     def predict_proba(self, graphs: Any) -> np.ndarray:
-        """The probability of each class of `classes_`: [B, K]."""
+        """The probability of each class in `classes_`: [B, C]."""
         check_is_fitted(self)
         return self.model_.predict_proba(graphs)
 
@@ -179,23 +184,35 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         if y is None:
             raw = as_raw(graphs)
             if raw.classes is None:
-                raise DataError("expected a class for every graph, got none: give them as y")
+                raise DataError("expected a class for every graph, got none: pass them as y")
             y, found = raw.classes.words(), np.array([str(c) for c in found])
         return float(accuracy_score(y, found, sample_weight=sample_weight))
 
 
+@_with_settings_in_docs
 class DiffPoolRegressor(RegressorMixin, _Estimator):
-    """A regressor of one or more numbers for each graph; arguments as for `DiffPoolClassifier`."""
+    """A regressor of one or more targets for each graph.
+
+    Every setting of the method is a keyword argument; None, the default, leaves it to the method and the data set.
+
+    Args:
+        method, features, edge_features, validation, seed, device, verbose: See `DiffPoolClassifier`.
+        {settings}
+
+    Attributes:
+        model_: The `TrainedModel`.
+        history_: An `Epoch` for each epoch.
+    """
 
     def fit(self, graphs: Any, y: Any = None) -> Self:
-        """Train; `y` [B] or [B, T] has the numbers of each graph, unless the graphs carry their own."""
+        """Train on graphs with the targets `y` [B] or [B, T], which may be omitted if the graphs contain them."""
         raw = as_raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
         if raw.targets is None:
-            raise DataError("expected a target for every graph, got none: give them as y")
+            raise DataError("expected a target for every graph, got none: pass them as y")
         return self._fit(replace(raw, classes=None))
 
     def predict(self, graphs: Any) -> np.ndarray:
-        """The numbers of each graph: [B], or [B, T] if there are several."""
+        """The targets of each graph: [B], or [B, T] for several targets."""
         check_is_fitted(self)
         return self.model_.predict(graphs)
 
@@ -204,12 +221,12 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
         if y is None:
             y = as_raw(graphs).targets
             if y is None:
-                raise DataError("expected a target for every graph, got none: give them as y")
+                raise DataError("expected a target for every graph, got none: pass them as y")
         return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
 
 
 def _classes(y: Any) -> np.ndarray | None:
-    """Classes as an array; whole floats are the names of classes too, as elsewhere in scikit-learn."""
+    """Classes as an array; floats are names of classes, as in scikit-learn."""
     if y is None:
         return None
     values = np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 import diffpool
 from diffpool import DiffPoolClassifier, DiffPoolRegressor, RawGraphs, as_raw, load_model
+from diffpool.architecture import Architecture
 from diffpool.errors import DataError, SettingError
+from diffpool.settings import list_settings
+from diffpool.training import Training
 
 nx = pytest.importorskip("networkx")
 
@@ -131,12 +135,42 @@ def test_parameters_are_read_set_and_cloned() -> None:
     assert model.hidden == 8
 
 
+@pytest.mark.parametrize("kind", [DiffPoolClassifier, DiffPoolRegressor])
+def test_every_setting_is_a_parameter_with_documentation(kind: type) -> None:
+    names = {s.name for c in (Training, Architecture) for s in list_settings(c)}
+    expected = names - {"clusters"} | {"num_clusters"}
+    parameters = inspect.signature(kind).parameters
+    assert expected <= parameters.keys()
+    assert kind().get_params().keys() == parameters.keys()
+    assert all(parameters[name].default is None for name in expected - {"seed"})
+    for name in expected - {"seed"}:
+        assert f"\n        {name}: " in kind.__doc__
+    assert "\n        clip: Maximum norm of the gradient. Default: 2.\n" in kind.__doc__
+
+
+def test_only_known_keywords_are_accepted() -> None:
+    for name in ("depth", "clusters"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+            DiffPoolClassifier(**{name: 3})
+    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+        DiffPoolClassifier().set_params(depth=3)
+
+
+def test_the_representation_shows_what_was_changed() -> None:
+    assert (
+        repr(DiffPoolClassifier(hidden=8, head=(4,))) == "DiffPoolClassifier(head=(4,), hidden=8)"
+    )
+
+
 def test_settings_reach_the_model() -> None:
     graphs, y = graphs_and_classes(12)
-    settings = {"hidden": 4, "dropout": 0.25, "weight_decay": 0.01, "num_clusters": (3,)}
-    card = DiffPoolClassifier(epochs=1, **settings).fit(graphs, y).model_.card
-    assert (card.training.dropout, card.training.weight_decay) == (0.25, 0.01)
-    assert (card.architecture.hidden, card.architecture.clusters) == (4, (3,))
+    settings = {"dropout": 0.25, "weight_decay": 0.01, "clip": 1.5, "num_clusters": (3,)}
+    settings |= {"hidden": np.int64(4), "head": [5], "assignment": "gumbel", "concat": True}
+    card = DiffPoolClassifier(epochs=1, seed=2, **settings).fit(graphs, y).model_.card
+    assert card.training == Training(epochs=1, seed=2, dropout=0.25, weight_decay=0.01, clip=1.5)
+    assert card.architecture == Architecture(
+        hidden=4, clusters=(3,), head=(5,), assignment="gumbel", concat=True
+    )
 
 
 def test_before_fitting_nothing_is_predicted() -> None:
@@ -158,7 +192,7 @@ def test_graphs_that_carry_their_classes_need_no_y() -> None:
 def test_mistakes_are_errors_that_say_what_to_do() -> None:
     graphs, y = graphs_and_classes(12)
     with pytest.raises(
-        DataError, match="expected a class for every graph, got none: give them as y"
+        DataError, match="expected a class for every graph, got none: pass them as y"
     ):
         DiffPoolClassifier(epochs=1).fit(graphs)
     with pytest.raises(DataError):

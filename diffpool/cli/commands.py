@@ -1,15 +1,15 @@
-"""The command line: arguments in, one clear line out when they are wrong."""
+"""The commands of `diffpool`: arguments in, results out, and one clear line for a mistake."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
+from rich.console import Console
 
 from diffpool.cli.display import (
     console,
@@ -18,13 +18,29 @@ from diffpool.cli.display import (
     epochs_bar,
     errors,
     graphs_bar,
-    percent,
     preparing_bar,
+    print_outcome,
     print_statistics,
 )
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
+from diffpool.cli.options import (
+    DataDir,
+    Device,
+    DeviceName,
+    Inputs,
+    Json,
+    KernelOptions,
+    Run,
+    Seed,
+    Settings,
+    Smiles,
+    Source,
+    Target,
+    listing,
+    name_option,
+    with_options,
+)
 from diffpool.data import GraphDataset, RawGraphs, embedded, iter_graphs, read_raw
-from diffpool.data.features import NODE_PARTS
 from diffpool.data.sources import count_graphs, is_path
 from diffpool.data.statistics import statistics
 from diffpool.errors import DiffPoolError, SettingError
@@ -40,12 +56,11 @@ from diffpool.experiments import (
     evaluate_kernel,
     kernel_method,
     needs_edges,
-    parse_settings,
     prepared,
     settings_for,
     train_once,
 )
-from diffpool.experiments import evaluate as evaluate_method
+from diffpool.experiments import evaluate as evaluate_network
 from diffpool.training import load_model, unseen_message, write_predictions
 from diffpool.version import VERSION
 
@@ -58,125 +73,14 @@ app = typer.Typer(
 
 ALL_METHODS = {**METHODS, **KERNEL_METHODS}
 ALL_PROTOCOLS = {**PROTOCOLS, **KERNEL_PROTOCOLS}
-MethodName = StrEnum("MethodName", {name: name for name in ALL_METHODS})  # type: ignore[misc]
-ProtocolName = StrEnum("ProtocolName", {name: name for name in ALL_PROTOCOLS})  # type: ignore[misc]
-
-# Options of a neural method that are settings of its architecture or training.
-SETTINGS = (
-    *("epochs", "patience", "learning_rate", "weight_decay", "dropout", "batch_size", "hidden"),
-    *("poolings", "ratio", "clusters", "link_weight", "entropy_weight", "conv"),
-)
-# What `diffpool evaluate` takes with a kernel.
+# The options of `diffpool evaluate` that a kernel has.
 KERNEL_OPTIONS = {
     *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs", "no_labels"),
     *("data_dir", "smiles", "label", "as_json"),
 }
 
-Where = tuple[Path | None, str | None, str | None, str | None]  # data_dir, smiles, label, target
 INTERRUPTED = 130  # exit code
 PART = 1000  # graphs in memory at a time when predicting
-
-# Options that several commands have.
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Folder with NAME.zip or NAME/ for a data set NAME.", envvar="DIFFPOOL_DATA"),
-]
-Device = Annotated[
-    str, typer.Option(help="`auto` (CUDA if there is one), `cpu`, `cuda` or `cuda:1`.")
-]
-Precision = Annotated[
-    Literal["tf32", "float32"],
-    typer.Option(
-        help="Products on a GPU: `tf32` rounds factors to 11 bits and is several times faster; `float32` is exact."
-    ),
-]
-Smiles = Annotated[
-    str | None, typer.Option(help="The column of a CSV with SMILES.", show_default="smiles")
-]
-Label = Annotated[str | None, typer.Option(help="The column of a CSV with the class.")]
-Target = Annotated[str | None, typer.Option(help="The column of a CSV with a number to predict.")]
-
-# Options of the commands that train.
-NEURAL = "; ".join(f"**{m.name}**: {m.summary}" for m in METHODS.values())
-KERNELS = "; ".join(f"**{m.name}**: {m.summary}" for m in KERNEL_METHODS.values())
-Epochs = Annotated[
-    int | None,
-    typer.Option(help="At most so many epochs.", show_default="200; 40 for embedded"),
-]
-Patience = Annotated[
-    int | None,
-    typer.Option(
-        help="Stop after so many epochs without a lower validation loss.", show_default="50"
-    ),
-]
-Seed = Annotated[
-    int, typer.Option(help="Seed of the split, the parameters, the batches and generated data.")
-]
-LearningRate = Annotated[
-    float | None, typer.Option(help="Of Adam.", show_default="0.001; 0.003 for embedded")
-]
-WeightDecay = Annotated[float | None, typer.Option(help="Of weight matrices.", show_default="0")]
-Dropout = Annotated[
-    float | None,
-    typer.Option(
-        help="Share of a graph's vector set to zero before each layer of the head.",
-        show_default="0; 0.5 for sortpool and patchy-san, 0.2 for ecc",
-    ),
-]
-BatchSize = Annotated[int | None, typer.Option(help="Graphs in a step.", show_default="20")]
-Hidden = Annotated[
-    int | None, typer.Option(help="Width of the embeddings.", show_default="64; 32 for sortpool")
-]
-Poolings = Annotated[
-    int | None,
-    typer.Option(help="Pooling layers: 1 or 2 in the paper.", show_default="the method's"),
-]
-Ratio = Annotated[
-    float | None,
-    typer.Option(
-        help="Clusters as a share of the nodes.", show_default="0.1 with one pooling, else 0.25"
-    ),
-]
-ClustersOption = Annotated[
-    str | None,
-    typer.Option(
-        help="`graph`: a share of each graph's own nodes; `dataset`: of the largest graph's, for all; "
-        "or numbers such as 20,5.",
-        show_default="graph",
-    ),
-]
-LinkWeight = Annotated[
-    float | None, typer.Option(help="Weight of ‖A − SSᵀ‖.", show_default="1; 0.02 for embedded")
-]
-EntropyWeight = Annotated[
-    float | None, typer.Option(help="Weight of the entropy of S.", show_default="1")
-]
-Conv = Annotated[
-    str | None,
-    typer.Option(
-        help="`sage`, `gcn`, `gin`, `none` (no edges), or `edge-sage`, which uses edge labels and attributes.",
-        show_default="the method's",
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other setting of an architecture or of training (docs/methods.md), such as `assignment=gumbel`, "
-        "`set2set_steps=0` or `head=64,32`; may be repeated.",
-        show_default="the method's",
-    ),
-]
-FeaturesOption = Annotated[
-    str,
-    typer.Option(
-        help="Columns of X, joined by commas: "
-        + "; ".join(f"**{name}**: {what}" for name, what in NODE_PARTS.items())
-        + "; **auto**: attributes and labels, else degree and log-degree."
-    ),
-]
-Directed = Annotated[bool, typer.Option(help="Use edges in the direction given only, not in both.")]
 
 
 def _print_version(asked: bool) -> None:
@@ -197,211 +101,166 @@ def top(
 ) -> None:
     """Hierarchical graph classification with differentiable pooling.
 
-    Start with `diffpool train`: it trains on a data set that it generates itself.
+    Start with `diffpool train`: it generates a data set and trains on it.
     """
     if context.invoked_subcommand is None:
         console.print(context.get_help())
 
 
-@app.command()
+@app.command(epilog=listing(Methods=METHODS))
+@with_options
 def train(
-    context: typer.Context,
     dataset: Annotated[
         str,
         typer.Argument(
-            help="`embedded` (generated, needs no file), a data set of the TU collection, such as ENZYMES, "
+            help="`embedded` (generated, needs no file), the name of a TU data set such as ENZYMES, "
             "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv."
         ),
     ] = "embedded",
-    method: Annotated[str, typer.Option(help=f"{NEURAL}.", metavar="NAME")] = "diffpool",
+    method: Annotated[str, name_option("Method to train", METHODS)] = "diffpool",
     out: Annotated[
         Path, typer.Option(help="Folder for the model, its metrics and the picture.")
     ] = Path("runs/model"),
-    epochs: Epochs = None,
-    patience: Patience = None,
     seed: Seed = 0,
-    device: Device = "auto",
-    precision: Precision = "tf32",
-    learning_rate: LearningRate = None,
-    weight_decay: WeightDecay = None,
-    dropout: Dropout = None,
-    batch_size: BatchSize = None,
-    hidden: Hidden = None,
-    poolings: Poolings = None,
-    ratio: Ratio = None,
-    clusters: ClustersOption = None,
-    link_weight: LinkWeight = None,
-    entropy_weight: EntropyWeight = None,
-    conv: Conv = None,
-    settings: Settings = None,
-    features: FeaturesOption = "auto",
-    directed: Directed = False,
-    data_dir: DataDir = None,
-    smiles: Smiles = None,
-    label: Label = None,
+    *,
+    device: Device,
+    data: Inputs,
     target: Target = None,
+    settings: Settings,
 ) -> None:
-    """Train one model on one split (80 % training, 10 % validation, 10 % test) and report its test accuracy.
+    """Train a model on 80 % of the graphs and report its accuracy on 10 %.
 
-    Early stopping watches the validation loss; the best epoch is kept. OUT receives **model.safetensors**,
-    **config.json**, **metrics.jsonl** (one line for each epoch) and **clusters.png** (a test graph and its coarsened
-    graphs).
+    The other 10 % validate: training stops early, and the epoch with the lowest validation loss is kept.
+    OUT receives **model.safetensors**, **config.json**, **metrics.jsonl** (a line for each epoch) and **clusters.png**
+    (a test graph and its coarsened graphs).
 
-    Examples: `diffpool train`, `diffpool train --method graphsage --out runs/flat`,
-    `diffpool train ENZYMES --data-dir ~/data --epochs 100 --poolings 2`, `diffpool train graphs.jsonl`,
-    `diffpool train molecules.csv --smiles smiles --label active`.
+    **Examples**
+
+    - `diffpool train`
+
+    - `diffpool train ENZYMES --data-dir ~/data --epochs 100 --poolings 2`
+
+    - `diffpool train graphs.jsonl --method graphsage --out runs/flat`
+
+    - `diffpool train molecules.csv --smiles smiles --label active`
     """
-    chosen = settings_for(method, dataset, seed=seed, **_changes(context))
-    place = _device(device, precision)
+    chosen = settings_for(method, dataset, seed=seed, **settings)
+    device_name = device.select()
     _check_out(out)
-    where = (data_dir, smiles, label, target)
-    edges = chosen.architecture.edges
-    data = _load(dataset, seed, where, features, edges, directed).to(place)
+    graphs = _load(dataset, seed, data, chosen.architecture.edges, target).to(device_name)
     with preparing_bar() as preparing:
-        chosen, data = prepared(chosen, data, preparing)
-    describe(data, chosen)
+        chosen, graphs = prepared(chosen, graphs, preparing)
+    describe(graphs, chosen)
     with epochs_bar(chosen) as watch:
-        outcome = train_once(chosen, data, out, watch)
+        outcome = train_once(chosen, graphs, out, watch)
     _draw(outcome, out)
-    best = outcome.best_epoch
-    console.print(
-        f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
-        f"{percent(best.validation_accuracy)}   ({outcome.seconds:.0f} s)"
-    )
-    count = len(outcome.fold.test)
-    if outcome.test.accuracy is None:
-        share = 100 * outcome.test.loss
-        console.print(
-            f"[bold]test error {share:.1f} %[/bold] of the targets' variance, on {count} graphs"
-        )
-    else:
-        console.print(
-            f"[bold]test accuracy {100 * outcome.test.accuracy:.1f} %[/bold] on {count} graphs"
-        )
+    print_outcome(outcome)
     console.print(f"written to {out}")
 
 
-@app.command()
+@app.command(
+    epilog=listing(
+        Protocols=ALL_PROTOCOLS, Methods=METHODS, Methods_with_a_kernel_and_an_SVM=KERNEL_METHODS
+    )
+)
+@with_options
 def evaluate(
     context: typer.Context,
     dataset: Annotated[
         str,
-        typer.Argument(help="A data set as for `diffpool train`: `embedded`, a name, or a file."),
+        typer.Argument(
+            help="`embedded`, the name of a TU data set, or a file; see `diffpool train`."
+        ),
     ],
-    method: Annotated[
-        MethodName,
-        typer.Option(
-            help=f"Neural networks: {NEURAL}. Kernels, each with an SVM: {KERNELS}.", metavar="NAME"
-        ),
-    ] = MethodName["diffpool"],
+    method: Annotated[str, name_option("Method to evaluate", ALL_METHODS)] = "diffpool",
     protocol: Annotated[
-        ProtocolName | None,
-        typer.Option(
-            help="; ".join(f"**{p.name}**: {p.summary}" for p in ALL_PROTOCOLS.values()) + ".",
-            show_default="tenfold; inner-cv for a kernel",
-        ),
+        str | None,
+        name_option("How to measure the accuracy", ALL_PROTOCOLS, "tenfold; inner-cv for kernels"),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(help="The file that gets a line for every finished fold.")
-    ] = Path("results.jsonl"),
-    repeats: Annotated[int, typer.Option(help="So many times all folds, each time others.")] = 1,
-    folds: Annotated[
-        Path | None,
-        typer.Option(
-            help="JSON file of published folds (the format of Errica et al.).",
-            show_default="made from the seed",
-        ),
-    ] = None,
+    *,
+    run: Run,
+    device: Device,
     grid: Annotated[
         list[str] | None,
         typer.Option(
-            help="For **nested**: values to choose from, as NAME=VALUE,VALUE; may be repeated.",
+            help="For **nested**: values to choose from, such as `hidden=32,64`; may be repeated.",
+            metavar="NAME=VALUE,VALUE",
             show_default="three learning rates, two weight decays",
         ),
     ] = None,
     cohort: Annotated[
         int | None,
-        typer.Option(help="At most so many models side by side.", show_default="by device"),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="For a kernel: fits of an SVM at a time.", show_default="the cores"),
-    ] = None,
-    no_labels: Annotated[
-        bool,
         typer.Option(
-            "--no-labels",
-            help="For a kernel: as if the nodes had no labels. wl and wl-oa go by degrees then.",
+            help="Maximum number of models to train side by side.",
+            show_default="depends on the device",
         ),
-    ] = False,
-    epochs: Epochs = None,
-    patience: Patience = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    precision: Precision = "tf32",
-    learning_rate: LearningRate = None,
-    weight_decay: WeightDecay = None,
-    dropout: Dropout = None,
-    batch_size: BatchSize = None,
-    hidden: Hidden = None,
-    poolings: Poolings = None,
-    ratio: Ratio = None,
-    clusters: ClustersOption = None,
-    link_weight: LinkWeight = None,
-    entropy_weight: EntropyWeight = None,
-    conv: Conv = None,
-    settings: Settings = None,
-    features: FeaturesOption = "auto",
-    directed: Directed = False,
-    data_dir: DataDir = None,
-    smiles: Smiles = None,
-    label: Label = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+    ] = None,
+    as_json: Json = False,
+    kernel: KernelOptions,
+    data: Inputs,
+    settings: Settings,
 ) -> None:
-    """Measure the accuracy of a method by a protocol: mean ± sd over ten folds.
+    """Measure the accuracy of a method with ten-fold cross-validation: mean ± sd.
 
-    Every finished fold is a line of OUT. Stopped or killed, the same command goes on where it was; finished, it only
-    prints the result. A setting that is given is not searched over by **nested**. A kernel takes no settings: C, and h
-    of wl and wl-oa, are chosen within each training part.
+    Every finished fold is a line of OUT. If the command is interrupted, run it again: it continues where it stopped.
+    When all folds are finished, it only prints the result. **nested** does not search over settings that are given as
+    options. Kernels have no settings: C and h are chosen on each training part.
 
-    Examples: `diffpool evaluate ENZYMES --method graphsage`, `diffpool evaluate ENZYMES --method wl --repeats 10`,
-    `diffpool evaluate ENZYMES --protocol nested --folds ENZYMES_splits.json --grid hidden=32,64`.
+    **Examples**
+
+    - `diffpool evaluate ENZYMES --method graphsage`
+
+    - `diffpool evaluate ENZYMES --method wl --repeats 10`
+
+    - `diffpool evaluate ENZYMES --protocol nested --folds ENZYMES_splits.json --grid hidden=32,64`
     """
-    if method.value in KERNEL_METHODS:
-        _check_kernel_options(context, method.value)
-        name = "inner-cv" if protocol is None else protocol.value
-        where = (data_dir, smiles, label, None)
-        options = {"out": out, "repeats": repeats, "seed": seed, "folds": folds, "jobs": jobs}
-        result = _evaluate_kernel(method.value, name, dataset, where, no_labels, as_json, options)
-        _report(result, out, as_json)
-        return
-    for name, given in (("--jobs", jobs is not None), ("--no-labels", no_labels)):
-        if given:
-            raise SettingError(f"expected {name} with a kernel only, got it with {method.value}")
-    changes = _changes(context)
-    chosen = settings_for(method.value, dataset, **changes)
-    way = choose_protocol("tenfold" if protocol is None else protocol.value, grid, changes)
-    place = _device(device, precision)
-    edges, where = needs_edges(chosen, way), (data_dir, smiles, label, None)
-    data = _load(dataset, seed, where, features, edges, directed).to(place)
     shown = errors if as_json else console
-    with preparing_bar() as preparing:
-        chosen, data = prepared(chosen, data, preparing)
-    title = f"{chosen.name} on {data.name}, protocol {way.name}, on {data.x.device}"
-    with evaluation_display(shown, title) as watch:
-        result = evaluate_method(
-            chosen,
-            data,
-            way,
-            out=out,
-            repeats=repeats,
-            seed=seed,
-            folds=folds,
-            cohort=cohort,
-            watch=watch,
-            notify=shown.print,
+    if method in KERNEL_METHODS:
+        _check_kernel_options(context, method)
+        result = _evaluate_kernel(method, protocol, dataset, run, data, kernel, shown)
+    elif method in METHODS:
+        _check_network_options(method, kernel)
+        chosen = settings_for(method, dataset, **settings)
+        rules = choose_protocol(protocol or "tenfold", grid, settings)
+        device_name = device.select()
+        graphs = _load(dataset, run.seed, data, needs_edges(chosen, rules)).to(device_name)
+        with preparing_bar() as preparing:
+            chosen, graphs = prepared(chosen, graphs, preparing)
+        title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {graphs.x.device}"
+        with evaluation_display(shown, title) as watch:
+            result = evaluate_network(
+                chosen, graphs, rules, **vars(run), cohort=cohort, watch=watch, notify=shown.print
+            )
+    else:
+        raise SettingError(f"expected a method of {', '.join(ALL_METHODS)}, got {method!r}")
+    if as_json:
+        print(json.dumps(result.to_json()))
+    else:
+        print_evaluation(console, result)
+        console.print(f"recorded in {run.out}")
+
+
+def _evaluate_kernel(
+    method: str,
+    protocol: str | None,
+    dataset: str,
+    run: Run,
+    source: Source,
+    kernel: KernelOptions,
+    shown: Console,
+) -> Evaluation:
+    chosen, rules = kernel_method(method), choose_kernel_protocol(protocol or "inner-cv")
+    if dataset == "embedded":
+        raise SettingError(
+            "expected a data set of files for a kernel, got embedded: its classes differ by node attributes only, "
+            "which kernels do not see"
         )
-    _report(result, out, as_json)
+    raw = _read(dataset, source)
+    if kernel.no_labels:
+        raw = replace(raw, node_labels=None)
+    title = f"{chosen.name} on {raw.name}, protocol {rules.name}"
+    with evaluation_display(shown, title) as watch:
+        return evaluate_kernel(chosen, raw, rules, **vars(run), jobs=kernel.jobs, watch=watch)
 
 
 def _check_kernel_options(context: typer.Context, method: str) -> None:
@@ -413,60 +272,41 @@ def _check_kernel_options(context: typer.Context, method: str) -> None:
             )
 
 
-def _evaluate_kernel(
-    method: str,
-    protocol: str,
-    dataset: str,
-    where: Where,
-    no_labels: bool,
-    as_json: bool,
-    options: dict[str, Any],
-) -> Evaluation:
-    chosen, way = kernel_method(method), choose_kernel_protocol(protocol)
-    if dataset == "embedded":
-        raise SettingError(
-            "expected a data set of files for a kernel, got embedded, whose classes differ by node attributes only, "
-            "which kernels do not see"
-        )
-    raw = _read(dataset, *where)
-    if no_labels:
-        raw = replace(raw, node_labels=None)
-    title = f"{chosen.name} on {raw.name}, protocol {way.name}"
-    with evaluation_display(errors if as_json else console, title) as watch:
-        return evaluate_kernel(chosen, raw, way, watch=watch, **options)
-
-
-def _report(result: Evaluation, out: Path, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(result.to_json()))
-    else:
-        print_evaluation(console, result)
-        console.print(f"recorded in {out}")
+def _check_network_options(method: str, kernel: KernelOptions) -> None:
+    for name, given in (("--jobs", kernel.jobs is not None), ("--no-labels", kernel.no_labels)):
+        if given:
+            raise SettingError(f"expected {name} with a kernel only, got it with {method}")
 
 
 @app.command()
+@with_options
 def data(
     dataset: Annotated[
-        str,
-        typer.Argument(help="A data set of the TU collection, such as PROTEINS, or a file."),
+        str, typer.Argument(help="The name of a TU data set, such as PROTEINS, or a file.")
     ],
-    data_dir: DataDir = None,
-    refresh: Annotated[
-        bool, typer.Option(help="Download again, even if the cache has it.")
-    ] = False,
-    smiles: Smiles = None,
-    label: Label = None,
+    *,
+    source: Source,
     target: Target = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+    refresh: Annotated[
+        bool,
+        typer.Option(help="Download the data set again, even if it is in the cache."),
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Find a data set, check it, and show what is in it.
+    """Find a data set, check it, and show its statistics.
 
-    A name is looked for in --data-dir (or the folder that DIFFPOOL_DATA names), then in the cache, then downloaded from
-    the TU collection. Files: a folder or zip in TU format, JSON lines, or a CSV of molecules.
+    A name is looked up in --data-dir (or the folder in DIFFPOOL_DATA), then in the cache, then downloaded from the TU
+    collection. A file is a folder or zip in TU format, JSON lines, or a CSV of molecules.
 
-    Examples: `diffpool data ENZYMES`, `diffpool data ./MUTAG`, `diffpool data graphs.jsonl --json`.
+    **Examples**
+
+    - `diffpool data ENZYMES`
+
+    - `diffpool data ./MUTAG`
+
+    - `diffpool data graphs.jsonl --json`
     """
-    raw = _read(dataset, data_dir, smiles, label, target, refresh)
+    raw = _read(dataset, source, target, refresh)
     facts = statistics(raw)
     if as_json:
         print(json.dumps(facts))
@@ -476,26 +316,30 @@ def data(
 
 @app.command()
 def predict(
-    model_dir: Annotated[Path, typer.Argument(help="A folder that `diffpool train` wrote.")],
-    dataset: Annotated[str, typer.Argument(help="Graphs: a file, or the name of a data set.")],
+    model_dir: Annotated[Path, typer.Argument(help="A folder written by `diffpool train`.")],
+    dataset: Annotated[str, typer.Argument(help="A file, or the name of a data set.")],
     out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
-    device: Device = "auto",
+    device: DeviceName = "auto",
     data_dir: DataDir = None,
     smiles: Smiles = None,
 ) -> None:
-    """Predict the class of every graph with a trained model, one line each with the probability of every class.
+    """Predict the class of every graph with a trained model.
 
-    The file is read in parts, so it may be larger than memory (JSON lines and CSV). Labels that were not in the
-    training data are reported. Example: `diffpool predict runs/model graphs.jsonl --out predictions.csv`.
+    OUT has a line for each graph, with the probability of each class. JSON lines and CSV files are read in parts, so
+    they may be larger than memory. Labels that were not in the training data are reported.
+
+    **Example**
+
+    - `diffpool predict runs/model graphs.jsonl --out predictions.csv`
     """
-    model = load_model(model_dir, _device(device))
+    model = load_model(model_dir, Device(device, "float32").select())
     if out.is_dir() or not out.resolve().parent.is_dir():
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
     if is_path(dataset):
         total = count_graphs(Path(dataset))
         parts = iter_graphs(Path(dataset), PART, smiles=smiles)
     else:
-        raw = _read(dataset, data_dir, None, None, None)
+        raw = _read(dataset, Source(data_dir))
         total = len(raw)
         parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
     with graphs_bar("predicting", total) as advance:
@@ -506,28 +350,21 @@ def predict(
 
 
 def _load(
-    dataset: str,
-    seed: int,
-    where: Where,
-    features: str,
-    edges: bool | None,
-    directed: bool,
+    dataset: str, seed: int, inputs: Inputs, edges: bool | None, target: str | None = None
 ) -> GraphDataset:
     if dataset == "embedded":
         return embedded(seed=seed)
-    return GraphDataset.from_raw(_read(dataset, *where), features, edges, directed)
+    raw = _read(dataset, inputs, target)
+    return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
 
 
 def _read(
-    dataset: str,
-    data_dir: Path | None,
-    smiles: str | None,
-    label: str | None,
-    target: str | None,
-    refresh: bool = False,
+    dataset: str, source: Source, target: str | None = None, refresh: bool = False
 ) -> RawGraphs:
     with download_bar(dataset) as progress:
-        return read_raw(dataset, data_dir, smiles, label, target, refresh, progress)
+        return read_raw(
+            dataset, source.data_dir, source.smiles, source.label, target, refresh, progress
+        )
 
 
 def _draw(outcome: Outcome, out: Path) -> None:
@@ -540,27 +377,8 @@ def _draw(outcome: Outcome, out: Path) -> None:
     draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
 
 
-def _changes(context: typer.Context) -> dict[str, Any]:
-    """The settings that were given on the command line."""
-    values = {name: context.params[name] for name in SETTINGS}
-    values["clusters"] = _clusters(values["clusters"])
-    values |= parse_settings(context.params["settings"] or [])
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _clusters(text: str | None) -> str | tuple[int, ...] | None:
-    if text is None or text in ("graph", "dataset"):
-        return text
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise SettingError(
-            f"expected --clusters graph, dataset or numbers such as 20,5, got {text!r}"
-        ) from None
-
-
 def _check_out(out: Path) -> None:
-    """Find out now, not after the training, that nothing can be written there."""
+    """Fail before the training, not after it, if nothing can be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / ".write-test"
@@ -568,32 +386,15 @@ def _check_out(out: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise SettingError(
-            f"expected --out to be a folder to write to, got {out} ({error.strerror})"
+            f"expected --out to be a writable folder, got {out} ({error.strerror})"
         ) from error
-
-
-def _device(name: str, precision: str = "float32") -> str:
-    import torch
-
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise SettingError(
-            f"expected a --device that this machine has, got {name!r} ({reason})"
-        ) from error
-    return str(device)
 
 
 def main() -> None:
-    """The entry point: a user's mistake gives one line and exit code 2."""
+    """Run the command line. A user's mistake prints one line and exits with code 2."""
     try:
         code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+        if code == INTERRUPTED:  # Typer's code for Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code)
     except DiffPoolError as error:
@@ -602,9 +403,7 @@ def main() -> None:
         print("diffpool: stopped", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Exception as error:
-        message = getattr(
-            error, "format_message", None
-        )  # a mistake in the words of the command line
+        message = getattr(error, "format_message", None)  # an error of the command-line parser
         if message is None:
             raise
         _complain(message() or "see diffpool --help")
@@ -613,7 +412,3 @@ def main() -> None:
 def _complain(message: str) -> NoReturn:
     print(f"diffpool: {message}", file=sys.stderr)
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

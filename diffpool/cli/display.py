@@ -1,10 +1,9 @@
-"""What the command line shows: tables, progress bars, one line for each mistake."""
+"""The output of the commands: progress bars and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import Any
 
 from rich.console import Console
@@ -20,7 +19,8 @@ from rich.progress import (
 from rich.table import Table
 
 from diffpool.data import GraphDataset, RawGraphs
-from diffpool.experiments import METHODS, Method
+from diffpool.experiments import METHODS, Method, Outcome
+from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.training import Epoch
 
 console = Console(highlight=False)
@@ -29,7 +29,7 @@ errors = Console(highlight=False, stderr=True)
 
 @contextmanager
 def epochs_bar(method: Method) -> Iterator[Callable[[Epoch], None]]:
-    """A bar over the epochs with loss and accuracy; call what it gives with each row."""
+    """A progress bar over the epochs, with loss and accuracy. Yields a function to call after each epoch."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
@@ -51,13 +51,30 @@ def epochs_bar(method: Method) -> Iterator[Callable[[Epoch], None]]:
         yield watch
 
 
+def print_outcome(outcome: Outcome) -> None:
+    """Print the best epoch and the score on the test graphs."""
+    best, count = outcome.best_epoch, len(outcome.fold.test)
+    console.print(
+        f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
+        f"{percent(best.validation_accuracy)}   ({outcome.seconds:.0f} s)"
+    )
+    if outcome.test.accuracy is None:
+        error = f"{100 * outcome.test.loss:.1f} %"
+        console.print(
+            f"[bold]test error {error}[/bold] of the variance of the targets, on {count} graphs"
+        )
+    else:
+        accuracy = f"{100 * outcome.test.accuracy:.1f} %"
+        console.print(f"[bold]test accuracy {accuracy}[/bold] on {count} graphs")
+
+
 def percent(accuracy: float | None) -> str:
     return "" if accuracy is None else f" {100 * accuracy:.0f} %"
 
 
 @contextmanager
 def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar over bytes that appears with the first of them; call what it gives with (received, in all)."""
+    """A progress bar that appears with the first byte. Yields a function of the bytes received and their total."""
     columns = (
         TextColumn(f"downloading {name}"),
         BarColumn(bar_width=None),
@@ -81,7 +98,7 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
 
 @contextmanager
 def preparing_bar() -> Iterator[Callable[[float], None]]:
-    """A bar that appears where something is computed of the graphs; call what it gives with the share that is done."""
+    """A progress bar that appears if structures are precomputed. Yields a function of the fraction that is done."""
     columns = (TextColumn("preparing graphs"), BarColumn(bar_width=None), TimeRemainingColumn())
     progress = Progress(*columns, console=errors, transient=True)
     task = progress.add_task("preparing", total=1.0)
@@ -98,21 +115,21 @@ def preparing_bar() -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def graphs_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar over graphs; call what it gives with the number that has been added."""
+def graphs_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar over graphs. Yields a function of the number of graphs to advance by."""
     columns = (
-        TextColumn(what),
+        TextColumn(title),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors) as progress:
-        task = progress.add_task(what, total=total)
+        task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
 
 
 def print_statistics(raw: RawGraphs, facts: dict[str, Any]) -> None:
-    """The table of `diffpool data`."""
+    """Print the table of `diffpool data`."""
     table = Table(title=facts["name"], show_header=False, title_justify="left")
     rows = [("graphs", f"{facts['graphs']:,}")]
     if facts["classes"]:
@@ -132,7 +149,7 @@ def print_statistics(raw: RawGraphs, facts: dict[str, Any]) -> None:
     ]
     remarks = []
     if facts["directed"]:
-        remarks.append("directed as given: training uses every edge in both directions")
+        remarks.append("edges are directed; training uses them in both directions")
     for key in ("empty_graphs", "isolated_nodes", "self_loops"):
         if facts[key]:
             remarks.append(f"{facts[key]:,} {key.replace('_', ' ')}")
@@ -157,30 +174,20 @@ def _range(names: tuple[str, ...]) -> str:
 
 
 def describe(dataset: GraphDataset, method: Method) -> None:
-    """What is about to be trained on what."""
-    what = (
+    """Print the data set, and how the method differs from the paper."""
+    outputs = (
         f"{dataset.num_outputs} targets" if dataset.regression else f"{dataset.num_classes} classes"
     )
     console.print(
-        f"{dataset.name}: {len(dataset)} graphs, {what}, "
-        f"{dataset.graphs.num_nodes / max(len(dataset), 1):.1f} nodes on average, {dataset.largest} at most; "
+        f"{dataset.name}: {len(dataset)} graphs, {outputs}, "
+        f"{dataset.graphs.num_nodes / max(len(dataset), 1):.1f} nodes on average, at most {dataset.largest}; "
         f"features: {dataset.features}; on {dataset.x.device}"
     )
-    default = METHODS["diffpool"]
-    for name, ours, usual in (
-        ("architecture", method.architecture, default.architecture),
-        ("training", method.training, default.training),
-    ):
-        changed = [
-            f"{f.name} {_show(getattr(ours, f.name))}"
-            for f in fields(ours)
-            if getattr(ours, f.name) != getattr(usual, f.name)
-        ]
-        if changed:
-            console.print(
-                f"{method.name}, {name}: {', '.join(changed)}; the rest as in the paper's preset"
-            )
-
-
-def _show(value: Any) -> str:
-    return "-".join(str(v) for v in value) if isinstance(value, tuple) else str(value)
+    paper = METHODS["diffpool"]
+    changed = [
+        f"{s.name} {s.show(method.value(s.name))}"
+        for s in METHOD_SETTINGS.values()
+        if method.value(s.name) != paper.value(s.name)
+    ]
+    if changed:
+        console.print(f"{method.name}: {', '.join(changed)}; otherwise as in the paper")

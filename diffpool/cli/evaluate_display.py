@@ -1,4 +1,4 @@
-"""What `diffpool evaluate` shows while it works: a live view in a terminal, a line now and then elsewhere."""
+"""The progress of `diffpool evaluate`: a live view in a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from rich.table import Table
 from diffpool.experiments import Evaluation, KernelStatus, Status
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-WIDTH = 40  # of the curve
-EVERY = 10.0  # seconds between plain lines
-
+WIDTH = 40  # of curves and bars
+LINE_SECONDS = 10.0  # between plain lines
 
 AnyStatus = Status | KernelStatus
 
 
 @contextmanager
 def evaluation_display(console: Console, title: str) -> Iterator[Callable[[AnyStatus], None]]:
-    """Call what it gives with each status."""
+    """Yields a function to call with each status."""
     if console.is_terminal:
         with Live(title, console=console, transient=True, refresh_per_second=4) as live:
             yield lambda status: live.update(_view(title, status))
@@ -35,7 +34,7 @@ def evaluation_display(console: Console, title: str) -> Iterator[Callable[[AnySt
     def print_line(status: AnyStatus) -> None:
         nonlocal last, before
         now = status.tasks if isinstance(status, Status) else len(status.records)
-        if now != before or time.monotonic() - last >= EVERY:
+        if now != before or time.monotonic() - last >= LINE_SECONDS:
             last, before = time.monotonic(), now
             console.print(line(status))
 
@@ -43,7 +42,7 @@ def evaluation_display(console: Console, title: str) -> Iterator[Callable[[AnySt
 
 
 def line(status: AnyStatus) -> str:
-    """The status in words."""
+    """The status as a line of text."""
     if isinstance(status, KernelStatus):
         folds = f"folds {len(status.records)}/{status.folds}"
         if status.gram < 1:
@@ -81,7 +80,7 @@ def _view(title: str, status: AnyStatus) -> RenderableType:
 
 
 def _add_bars(table: Table, *bars: tuple[str, int, int]) -> None:
-    """A row for each (name, done, total)."""
+    """Add a row for each (name, done, total)."""
     for name, done, total in bars:
         bar = ProgressBar(total=total, completed=done, width=WIDTH)
         table.add_row(name, bar, f"{done}/{total}")
@@ -97,7 +96,7 @@ def _rate(status: Status) -> float:
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """A curve of blocks from the lowest to the highest value; long ones are thinned, the last value stays."""
+    """A curve of block characters, scaled from the lowest to the highest value; at most `width` values are shown."""
     if len(values) > width:
         values = [values[(i + 1) * len(values) // width - 1] for i in range(width)]
     low, high = min(values), max(values)
@@ -112,7 +111,7 @@ def duration(seconds: float) -> str:
 
 
 def print_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """The accuracy of every fold, and mean ± sd."""
+    """Print the accuracy of every fold, and mean ± sd."""
     folds = len({record.fold for record in evaluation.records})
     for start in range(0, len(evaluation.accuracies), folds):
         part = evaluation.accuracies[start : start + folds]

@@ -1,4 +1,4 @@
-"""The methods of the command line, as data: architecture and training settings, or a kernel with values of C and h."""
+"""The methods as data: neural networks with their settings, and graph kernels with the values of C and h to try."""
 
 from __future__ import annotations
 
@@ -8,26 +8,36 @@ from typing import Any
 
 from diffpool.architecture import PAPER, RELEASED, Architecture, flat
 from diffpool.errors import SettingError
+from diffpool.settings import Setting, list_settings
 from diffpool.training import Training
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a table: a neural network."""
+    """A neural network: a row of a table of results."""
 
     name: str
     summary: str
     architecture: Architecture
     training: Training
 
+    def value(self, name: str) -> Any:
+        """The value of a setting of the architecture or of training."""
+        return getattr(self.training if hasattr(self.training, name) else self.architecture, name)
 
-_USUAL = Training()
-_DROPOUT = replace(_USUAL, dropout=0.5)
+
+# Every setting of a method, by name.
+METHOD_SETTINGS: dict[str, Setting] = {
+    setting.name: setting for kind in (Training, Architecture) for setting in list_settings(kind)
+}
+
+_DEFAULT = Training()
+_DROPOUT = replace(_DEFAULT, dropout=0.5)
 
 _S2V = replace(PAPER, conv="s2v", last_order=("batch",))
 _S2V_POOLED = replace(_S2V, layers_before=1, assignment_conv="sage", assignment_layers=2)
 
-# DGCNN of Zhang et al. (2018): convolutions of 32, 32, 32 and 1, side by side.
+# DGCNN of Zhang et al. (2018): convolutions of width 32, 32, 32 and 1, concatenated.
 _SORTPOOL = Architecture(
     conv="dgcnn",
     hidden=32,
@@ -57,64 +67,66 @@ _ECC = Architecture(
 METHODS = {
     method.name: method
     for method in (
-        Method("diffpool", "DiffPool as in the paper", PAPER, _USUAL),
-        Method("diffpool-nolp", "without the link loss", PAPER, replace(_USUAL, link_weight=0.0)),
+        Method("diffpool", "DiffPool as in the paper", PAPER, _DEFAULT),
+        Method("diffpool-nolp", "without the link loss", PAPER, replace(_DEFAULT, link_weight=0.0)),
         Method(
             "diffpool-det",
-            "clusters found beforehand by Graclus",
+            "precomputed Graclus clusters",
             replace(PAPER, pooler="graclus"),
-            _USUAL,
+            _DEFAULT,
         ),
         Method(
             "diffpool-released",
             "as in the released code",
             RELEASED,
-            replace(_USUAL, link_weight=0.0, entropy_weight=0.0),
+            replace(_DEFAULT, link_weight=0.0, entropy_weight=0.0),
         ),
-        Method("graphsage", "flat GraphSAGE, mean readout", flat(PAPER), _USUAL),
+        Method("graphsage", "flat GraphSAGE, mean readout", flat(PAPER), _DEFAULT),
         Method(
-            "set2set", "flat GraphSAGE, Set2Set", replace(flat(PAPER), readout="set2set"), _USUAL
+            "set2set", "flat GraphSAGE, Set2Set", replace(flat(PAPER), readout="set2set"), _DEFAULT
         ),
         Method("sortpool", "DGCNN: SortPool and 1-D convolutions", _SORTPOOL, _DROPOUT),
         Method(
             "s2v",
             "flat Structure2Vec, mean readout",
             replace(_S2V, poolings=0, layers_before=3, readout="mean"),
-            _USUAL,
+            _DEFAULT,
         ),
         Method(
             "s2v-diffpool-1",
             "Structure2Vec with one DiffPool",
             replace(_S2V_POOLED, layers_after=2),
-            _USUAL,
+            _DEFAULT,
         ),
         Method(
             "s2v-diffpool-2",
-            "Structure2Vec with two",
+            "Structure2Vec with two DiffPools",
             replace(_S2V_POOLED, poolings=2, layers_after=1),
-            _USUAL,
+            _DEFAULT,
         ),
-        Method("ecc", "edge-conditioned filters, Kron pyramid", _ECC, replace(_USUAL, dropout=0.2)),
+        Method(
+            "ecc", "edge-conditioned filters, Kron pyramid", _ECC, replace(_DEFAULT, dropout=0.2)
+        ),
         Method("patchy-san", "PATCHY-SAN: receptive fields and a CNN", _PATCHY_SAN, _DROPOUT),
-        Method("gcn", "flat GCN, mean readout", flat(replace(PAPER, conv="gcn")), _USUAL),
-        Method("gin", "flat GIN, mean readout", flat(replace(PAPER, conv="gin")), _USUAL),
+        Method("gcn", "flat GCN, mean readout", flat(replace(PAPER, conv="gcn")), _DEFAULT),
+        Method("gin", "flat GIN, mean readout", flat(replace(PAPER, conv="gin")), _DEFAULT),
         Method(
             "structure-blind",
             "a control: graphsage without edges",
             flat(replace(PAPER, conv="none")),
-            _USUAL,
+            _DEFAULT,
         ),
         Method(
             "random-assignment",
             "a control: random clusters",
             replace(PAPER, pooler="random"),
-            _USUAL,
+            _DEFAULT,
         ),
         Method(
             "uniform-assignment",
-            "a control: every node in all clusters alike",
+            "a control: every node equally in all clusters",
             replace(PAPER, pooler="uniform"),
-            _USUAL,
+            _DEFAULT,
         ),
     )
 }
@@ -125,22 +137,22 @@ COSTS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 
 @dataclass(frozen=True)
 class KernelMethod:
-    """A row of a table: a graph kernel with an SVM, and what its C and h are chosen from."""
+    """A graph kernel with an SVM: a row of a table of results, with the values of C and h to choose from."""
 
     name: str
     summary: str
-    depths: tuple[int | None, ...] = (None,)  # h; None for a kernel without it
+    depths: tuple[int | None, ...] = (None,)  # h; None for a kernel without h
     costs: tuple[float, ...] = COSTS  # C
-    without_labels: str = "degrees"  # what it goes by where nodes have no labels
+    without_labels: str = "degrees"  # replaces the labels of nodes that have none
 
     def __post_init__(self) -> None:
         if not self.depths or not self.costs or min(self.costs) <= 0:
             raise SettingError(
-                f"expected some values of h and some of C above 0, got {self.depths}, {self.costs}"
+                f"expected values of h, and values of C above 0, got {self.depths} and {self.costs}"
             )
 
     def settings(self) -> dict[str, dict[str, Any]]:
-        """As a record has them."""
+        """The settings as they appear in a record."""
         depths = [depth for depth in self.depths if depth is not None]
         kernel: dict[str, Any] = {"name": self.name, **({"h": depths} if depths else {})}
         return {"kernel": kernel, "svm": {"C": list(self.costs)}}
@@ -154,7 +166,7 @@ KERNEL_METHODS = {
         KernelMethod("graphlet", "graphlet kernel", without_labels="none"),
         KernelMethod(
             "graphlet-degree",
-            "graphlet kernel of labels and degrees, as behind the paper's numbers",
+            "graphlet kernel with labels and degrees, as in the paper's numbers",
             without_labels="none",
         ),
         KernelMethod("shortest-path", "shortest-path kernel", without_labels="none"),
@@ -163,10 +175,10 @@ KERNEL_METHODS = {
     )
 }
 
-# Settings that a data set needs in place of the method's own, whatever the method.
-SETTINGS: dict[str, dict[str, Any]] = {
-    # Its communities are long and sparse, where ‖A − SSᵀ‖ pulls against whole communities; "together" is the
-    # existence of one cluster with both marks, which is a maximum.
+# Defaults that a data set changes for every method.
+DATASET_SETTINGS: dict[str, dict[str, Any]] = {
+    # The communities are long and sparse: a link loss with weight 1 works against clusters that are whole communities.
+    # The class depends on whether any cluster contains both marks, which is a maximum over clusters.
     "embedded": {
         "order": ("batch", "relu"),
         "last_order": ("batch", "relu"),
@@ -178,28 +190,27 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def settings_for(name: str, dataset: str, **changes: Any) -> Method:
-    """A method with the settings of a data set, then with `changes` to fields of either dataclass."""
+    """The method with the defaults of the data set and with `changes` to its settings."""
     if name in KERNEL_METHODS:
         raise SettingError(
-            f"expected a neural method of {', '.join(METHODS)}, got the kernel {name!r}: "
-            "`diffpool evaluate` takes it with an SVM, and diffpool.baselines.graph_kernels has it as an estimator"
+            f"expected a neural method ({', '.join(METHODS)}), got the kernel {name!r}: use `diffpool evaluate`, "
+            "or the estimators in diffpool.baselines.graph_kernels"
         )
     if name not in METHODS:
         raise SettingError(f"expected a method of {', '.join(METHODS)}, got {name!r}")
+    if unknown := sorted(changes.keys() - METHOD_SETTINGS):
+        raise SettingError(f"expected settings out of {', '.join(METHOD_SETTINGS)}, got {unknown}")
     method = METHODS[name]
-    values = {**SETTINGS.get(dataset, {}), **changes}
+    values = {**DATASET_SETTINGS.get(dataset, {}), **changes}
     if method.architecture.poolings == 0:
         values.pop("link_weight", None)
         values.pop("entropy_weight", None)
-    for name in ("order", "last_order"):  # a method with an order of its own keeps it
-        if name not in changes and getattr(method.architecture, name) != getattr(PAPER, name):
-            values.pop(name, None)
-    known = (method.architecture, method.training)
-    unknown = [name for name in values if not any(hasattr(part, name) for part in known)]
-    if unknown:
-        raise SettingError(
-            f"expected settings of an architecture or of training, got {sorted(unknown)}"
-        )
+    for order in (
+        "order",
+        "last_order",
+    ):  # a method that differs from the paper here keeps its order
+        if order not in changes and method.value(order) != getattr(PAPER, order):
+            values.pop(order, None)
     return with_settings(method, values)
 
 
@@ -211,16 +222,33 @@ def kernel_method(name: str) -> KernelMethod:
 
 
 def with_settings(method: Method, values: Mapping[str, Any]) -> Method:
-    """The method with these fields of its architecture and training changed."""
+    """The method with these settings changed."""
     architecture = {k: v for k, v in values.items() if hasattr(method.architecture, k)}
     training = {k: v for k, v in values.items() if hasattr(method.training, k)}
-    try:
-        return replace(
-            method,
-            architecture=replace(method.architecture, **architecture),
-            training=replace(method.training, **training),
-        )
-    except TypeError as error:
-        raise SettingError(
-            f"expected values that fit their settings, got {dict(values)}"
-        ) from error
+    return replace(
+        method,
+        architecture=replace(method.architecture, **architecture),
+        training=replace(method.training, **training),
+    )
+
+
+def default_text(setting: Setting, max_names: int = 3) -> str:
+    """The default of `diffpool`, and the methods and data sets with another: `0; 0.5 for sortpool and patchy-san`.
+
+    With more than `max_names` of those, they are not listed.
+    """
+    default = METHODS["diffpool"].value(setting.name)
+    values = [(method.name, method.value(setting.name)) for method in METHODS.values()]
+    values += [(name, s[setting.name]) for name, s in DATASET_SETTINGS.items() if setting.name in s]
+    others: dict[str, list[str]] = {}
+    for name, value in values:
+        if value != default:
+            others.setdefault(setting.show(value), []).append(name)
+    text = setting.show(default)
+    if sum(map(len, others.values())) > max_names:
+        return f"{text}; some methods differ"
+    return "; ".join([text, *(f"{value} for {_join(names)}" for value, names in others.items())])
+
+
+def _join(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

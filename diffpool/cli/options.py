@@ -1,0 +1,283 @@
+"""The options of the command line: options that several commands share, and an option for each setting."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import torch
+import typer
+
+from diffpool.data.features import NODE_PARTS
+from diffpool.errors import SettingError
+from diffpool.experiments import parse_settings
+from diffpool.experiments.methods import METHOD_SETTINGS, default_text
+from diffpool.settings import Setting
+
+# Titles of the groups of options, in the order of the help; None are the options that come first.
+DATA, KERNELS, ADVANCED = "Data", "Kernels", "Advanced"
+GROUPS = (None, "Training", "Architecture", DATA, KERNELS, ADVANCED)
+
+PRECISIONS = {"tf32": "high", "float32": "highest"}  # and PyTorch's names for them
+METAVARS = {
+    (bool,): "BOOL",
+    (str,): "NAME",
+    (tuple[str, ...],): "LIST",
+    (tuple[int, ...],): "LIST",
+}
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder that contains NAME.zip or NAME/ for a data set NAME.",
+        envvar="DIFFPOOL_DATA",
+        rich_help_panel=DATA,
+    ),
+]
+Smiles = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a CSV file with SMILES strings.",
+        metavar="COLUMN",
+        show_default="smiles",
+        rich_help_panel=DATA,
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a CSV file with a number to predict.",
+        metavar="COLUMN",
+        rich_help_panel=DATA,
+    ),
+]
+Seed = Annotated[int, typer.Option(help=METHOD_SETTINGS["seed"].help)]
+DeviceName = Annotated[
+    str, typer.Option(help="`cpu`, `cuda`, `cuda:1`, or `auto`: CUDA if available.", metavar="NAME")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as a JSON object.")]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the graphs of a data set are read from."""
+
+    data_dir: DataDir = None
+    smiles: Smiles = None
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of a CSV file with the class.", metavar="COLUMN", rich_help_panel=DATA
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Inputs(Source):
+    """What a neural network sees of the graphs."""
+
+    features: Annotated[
+        str,
+        typer.Option(
+            help=f"Node features, separated by commas: {', '.join(f'`{name}`' for name in NODE_PARTS)}; "
+            "or `auto`: attributes and labels if there are any, otherwise degree and log-degree.",
+            metavar="NAME,NAME",
+            rich_help_panel=DATA,
+        ),
+    ] = "auto"
+    directed: Annotated[
+        bool,
+        typer.Option(help="Keep the direction of the edges.", rich_help_panel=DATA),
+    ] = False
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a neural network is trained."""
+
+    device: DeviceName = "auto"
+    precision: Annotated[
+        str,
+        typer.Option(
+            help="Precision of matrix products on a GPU: `float32`, or `tf32`, which rounds factors to 11 bits and is "
+            "several times faster.",
+            metavar="NAME",
+            autocompletion=lambda: list(PRECISIONS),
+            rich_help_panel=ADVANCED,
+        ),
+    ] = "tf32"
+
+    def select(self) -> str:
+        """Set the precision of matrix products and return the name of a device that exists."""
+        if self.precision not in PRECISIONS:
+            names = " or ".join(PRECISIONS)
+            raise SettingError(f"expected --precision to be {names}, got {self.precision!r}")
+        torch.set_float32_matmul_precision(PRECISIONS[self.precision])
+        if self.device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            device = torch.device(self.device)
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise SettingError(
+                f"expected --device to be available on this machine, got {self.device!r} ({reason})"
+            ) from error
+        return str(device)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `diffpool evaluate` records, and on which folds."""
+
+    out: Annotated[
+        Path, typer.Option(help="File that receives a line for every finished fold.")
+    ] = Path("results.jsonl")
+    repeats: Annotated[
+        int, typer.Option(help="Repeat the cross-validation this many times with new folds.")
+    ] = 1
+    folds: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file with published folds, in the format of Errica et al. (2020).",
+            show_default="folds made from the seed",
+        ),
+    ] = None
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """Options of `diffpool evaluate` for kernels only."""
+
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of SVMs to fit at the same time.",
+            show_default="the number of cores",
+            rich_help_panel=KERNELS,
+        ),
+    ] = None
+    no_labels: Annotated[
+        bool,
+        typer.Option(
+            "--no-labels",
+            help="Ignore node labels. `wl` and `wl-oa` use degrees instead.",
+            rich_help_panel=KERNELS,
+        ),
+    ] = False
+
+
+class Settings(dict[str, Any]):
+    """The settings given on the command line, by name."""
+
+
+def name_option(text: str, known: Iterable[str], default: str | bool = True) -> Any:
+    """An option whose value is the name of something that the epilog of the command lists."""
+    return typer.Option(
+        help=f"{text}; see the list below.",
+        metavar="NAME",
+        show_default=default,
+        autocompletion=lambda: list(known),
+    )
+
+
+def listing(**groups: Mapping[str, Any]) -> str:
+    """The epilog of a command: names and summaries, by group."""
+    lines = []
+    for title, members in groups.items():
+        lines.append(f"**{title.replace('_', ' ')}**")
+        lines += [f"- `{member.name}`: {member.summary}" for member in members.values()]
+    return "\n\n".join(lines)
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let parameters of a command stand for several options.
+
+    A parameter whose type is a dataclass becomes an option for each field, and a parameter of type `Settings` becomes
+    an option for each setting of a neural method. Options are listed by group.
+    """
+    parameters: list[inspect.Parameter] = []
+    bundles: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind: Any = parameter.annotation
+        if kind is Settings:
+            options = list(_setting_options())
+            bundles[parameter.name] = (_given_settings, [option.name for option in options])
+        elif isinstance(kind, type) and is_dataclass(kind):
+            options = list(_field_options(kind))
+            bundles[parameter.name] = (kind, [option.name for option in options])
+        else:
+            options = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        parameters += options
+    parameters.sort(key=_group)
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, (make, options) in bundles.items():
+            values[name] = make(**{option: values.pop(option) for option in options})
+        command(**values)
+
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _group(parameter: inspect.Parameter) -> int:
+    details = get_args(parameter.annotation)[1:]  # of Annotated
+    return GROUPS.index(details[0].rich_help_panel if details else None)
+
+
+_option = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _field_options(kind: Any) -> Iterator[inspect.Parameter]:
+    types = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        yield _option(field.name, default=field.default, annotation=types[field.name])
+
+
+def _setting_options() -> Iterator[inspect.Parameter]:
+    for setting in METHOD_SETTINGS.values():
+        if setting.name != "seed":  # an option of the commands themselves
+            yield _option(setting.name, default=None, annotation=_annotation(setting))
+    words = typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        show_default=False,
+        help="Change any setting by its name, such as `head=64,32`; may be repeated. docs/settings.md lists them.",
+        rich_help_panel=ADVANCED,
+    )
+    yield _option("words", default=None, annotation=Annotated[list[str] | None, words])
+
+
+def _annotation(setting: Setting) -> Any:
+    kind, metavar, text = setting.kinds[0], None, setting.help
+    if kind not in (int, float):  # read as text, which the setting parses
+        kind, metavar = str, METAVARS.get(setting.kinds, "VALUE")
+    if setting.choices and metavar in ("NAME", "LIST"):
+        text += f" {setting.type_text().capitalize()}."
+    option = typer.Option(
+        setting.option,
+        help=f"{text} [default: {default_text(setting)}]",
+        metavar=metavar,
+        show_default=False,  # it depends on the method and the data set
+        rich_help_panel=setting.group,
+        autocompletion=(lambda: list(setting.choices)) if setting.choices else None,
+    )
+    return Annotated[kind | None, option]
+
+
+def _given_settings(words: list[str] | None, **values: Any) -> Settings:
+    given = Settings()
+    for name, value in values.items():
+        if value is not None:
+            given[name] = METHOD_SETTINGS[name].parse(value) if isinstance(value, str) else value
+    given |= parse_settings(words or ())
+    if "seed" in given:
+        raise SettingError(f"expected --seed {given['seed']}, got --set seed={given['seed']}")
+    return given
