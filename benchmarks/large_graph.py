@@ -52,7 +52,7 @@ def check() -> None:
     graphs, x = random_graph(200, 800)
     classifier = model().double().eval()
     prediction = classifier(graphs.to(dtype=torch.float64), x.double())
-    s = prediction.assignments[0].s
+    s = prediction.assignments[0].of_graph(0)
     adj = torch.zeros(200, 200, dtype=torch.float64)
     row = torch.repeat_interleave(torch.arange(200), graphs.adj.indptr.diff())
     adj[row, graphs.adj.indices] = 1

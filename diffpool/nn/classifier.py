@@ -15,7 +15,7 @@ from diffpool.graphs import Graphs, Reduction, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn.dropout import Dropout
 from diffpool.nn.linear import Linear
-from diffpool.nn.poolers import Assignment, DiffPool, HardDiffPool
+from diffpool.nn.poolers import AnyAssignment, DiffPool, HardDiffPool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,7 +23,7 @@ class Prediction:
     """What the classifier says of a batch of B graphs."""
 
     logits: Tensor  # [B, classes]
-    assignments: tuple[Assignment, ...]  # one for each pooling
+    assignments: tuple[AnyAssignment, ...]  # one for each pooling
     graphs: tuple[Graphs, ...]  # one for each level, the input first
     losses: dict[str, Tensor]  # each [B], summed over the poolings
 
@@ -40,7 +40,7 @@ class Descent:
 
     graphs: list[Graphs]
     embeddings: list[Tensor]  # Z, [N, D] each
-    assignments: list[Assignment]  # one for each pooling
+    assignments: list[AnyAssignment]  # one for each pooling
     losses: dict[str, Tensor]  # each [B], summed over the poolings
 
 

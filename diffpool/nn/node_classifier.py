@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from diffpool import equations
 from diffpool.graphs import SparseGraphs
 from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction
 
@@ -44,8 +43,7 @@ class NodeClassifier(GraphClassifier):
         down = self.descend(graphs, x)
         h = down.embeddings[-1]
         for place in reversed(range(len(self.lifts))):
-            a = down.assignments[place]
-            lifted = equations.unpooled_features(a.s, h, a.rows, a.clusters)
+            lifted = down.assignments[place].lift(h)
             h = self.lifts[place](
                 down.graphs[place], torch.cat([down.embeddings[place], lifted], -1)
             )

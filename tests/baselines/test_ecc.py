@@ -24,11 +24,13 @@ from diffpool.baselines.ecc.kron import (
 )
 from diffpool.baselines.ecc.pool import PyramidPool
 from diffpool.baselines.ecc.pyramid import kron_pyramid, with_pyramid
-from diffpool.builder import DERIVED
+from diffpool.builder import DERIVED, build_for_nodes
 from diffpool.errors import DataError
+from diffpool.experiments import settings_for
 from diffpool.graphs import Prepared, SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn import Encoder, GraphClassifier, mlp
+from diffpool.nn import Encoder, GraphClassifier, NodeClassifier, mlp
+from diffpool.nn.encoder import Unchanged
 
 exact = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-10)
 close = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
@@ -267,7 +269,7 @@ def test_a_hub_that_goes_leaves_few_edges_behind(leaves: int) -> None:
 
 
 def pyramid_of(graphs: SparseGraphs, levels: int = 2) -> SparseGraphs:
-    return with_pyramid(graphs, kron_pyramid(graphs, levels, lambda share: None))
+    return with_pyramid(graphs, kron_pyramid(graphs, levels, lambda fraction: None))
 
 
 def check_same(a: SparseGraphs, b: SparseGraphs) -> None:
@@ -485,9 +487,7 @@ def test_the_convolution_refuses_graphs_that_it_was_not_made_for() -> None:
     batch = sample()
     with pytest.raises(DataError, match="expected 2 edge features, got 0: give every edge"):
         make()(batch.sparse, batch.x)
-    with pytest.raises(
-        DataError, match=r"expected graphs with a list of edges .* got dense ones: use"
-    ):
+    with pytest.raises(DataError, match=r"expected sparse graphs .* got dense graphs: use"):
         make()(batch.dense, batch.x)
 
 
@@ -510,12 +510,14 @@ def test_pooling_by_hand() -> None:
     assert pooled.assignment.of_graph(1).tolist() == [[1], [1]]
     pooled.x.sum().backward()
     assert z.grad.tolist() == [[0, 1], [1, 1], [1, 0], [1, 0], [0, 1]]
+    lifted = pooled.assignment.lift(torch.tensor([[1.0], [2], [3]]))
+    assert lifted.tolist() == [[2], [1], [2], [3], [3]]
 
 
 def test_pooling_without_coarser_graphs_says_what_to_do() -> None:
     batch = sample()
     with pytest.raises(
-        DataError, match="expected coarser graphs for every pooling, got none: call"
+        DataError, match="expected a coarser graph for every pooling, got none: call"
     ):
         PyramidPool()(batch.sparse, batch.x, batch.x, None)
 
@@ -545,6 +547,52 @@ def test_models_side_by_side_pool_as_each_alone() -> None:
                 mine.copy_(all_models[m : m + 1])
         part, nodes = graphs.select(own)
         exact(logits[3 * m : 3 * m + 3], alone(part, batch.x[nodes]).logits)
+
+
+def test_lifting_is_the_product_with_the_assignment_matrix() -> None:
+    """For models side by side, where rows of no graph get zeros."""
+    batch, chosen = sample(), [[0, 3, 6], [4, 5, 2]]
+    joint, x = side_by_side(pyramid_of(batch.sparse), batch.x, chosen)
+    pooled = PyramidPool()(joint, x, x, None)
+    h = randn(pooled.graphs.layout.total, 2, seed=1)
+    lifted = pooled.assignment.lift(h)
+    rows, clusters = joint.layout, pooled.graphs.layout
+    for g in range(len(rows)):
+        own = slice(rows.starts[g], rows.starts[g] + rows.sizes[g])
+        coarse = slice(clusters.starts[g], clusters.starts[g] + clusters.sizes[g])
+        exact(lifted[own], pooled.assignment.of_graph(g).double() @ h[coarse])
+    assert (lifted[~rows.real] == 0).all()
+
+
+def test_nodes_are_classified_with_the_pyramid() -> None:
+    """Every node gets an answer, the same alone and in a batch, and every parameter a gradient."""
+    sizes, architecture = (9, 1, 30, 0, 5), settings_for("ecc", "any", hidden=6).architecture
+    model = build_for_nodes(architecture, INPUTS, 4, max(sizes)).double().eval()
+    batch = sample(sizes, density=0.4)
+    graphs = pyramid_of(batch.sparse, architecture.poolings)
+    logits = model(graphs, batch.x).logits
+    assert logits.shape == (sum(sizes), 4)
+    for g, own in enumerate(logits.split(list(sizes))):
+        alone, nodes = graphs.select([g])
+        exact(model(alone, batch.x[nodes]).logits, own)
+    cotangent = randn(*logits.shape, seed=1)
+    for gradient in gradients((logits * cotangent).sum(), *model.parameters()):
+        assert gradient.isfinite().all()
+        assert gradient.abs().max() > 0
+
+
+def test_what_a_cluster_knows_reaches_nodes_beyond_the_convolutions() -> None:
+    """Without layers after the pooling that see other nodes, only lifting connects the two ends of a cluster."""
+    coarser = SparseGraphs.from_edges([1], [], [])
+    graphs = replace(
+        SparseGraphs.from_edges([3], [], []),
+        prepared=Prepared(nodes=torch.tensor([0, 0, 0]), coarser=coarser),
+    )
+    model = NodeClassifier(
+        [Unchanged(1), Unchanged(1)], [PyramidPool()], (), [Unchanged(2)], torch.nn.Identity()
+    )
+    x = torch.tensor([[1.0], [5], [2]])
+    assert model(graphs, x).logits.tolist() == [[1, 5], [5, 5], [2, 5]]
 
 
 @pytest.mark.parametrize("kind", ["undirected", "weighted", "loops"])

@@ -14,17 +14,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from benchmarks.graclus import metis, planted, relative, sample, spectral
-from diffpool.baselines import kernel_kmeans
-from diffpool.baselines.graclus import (
-    bisect,
-    coarser,
-    graclus,
-    heavy_edge_matching,
-    hierarchy,
-    join,
-    normalized_cut,
-)
-from diffpool.baselines.kernel_kmeans import Graph, _Moves, batch_step, chain, refine
+from diffpool.baselines.graclus import graclus, hierarchy, kernel_kmeans, normalized_cut
+from diffpool.baselines.graclus.kernel_kmeans import Graph, _Moves, batch_step, chain, refine
+from diffpool.baselines.graclus.multilevel import bisect, coarser, heavy_edge_matching, join
 from diffpool.data.find import load_raw
 from diffpool.errors import DataError, SettingError
 
@@ -260,7 +252,7 @@ def test_the_same_seed_gives_the_same_clusters() -> None:
 def test_graphs_too_large_for_chains_are_clustered_by_batch_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernel_kmeans, "MOST_LINKS", 0)
+    monkeypatch.setattr(kernel_kmeans, "MAX_LINKS", 0)
     labels = graclus(planted(400, 4, 0.5, 0.03).adjacency, 4)
     assert same_partition(labels, np.arange(400) % 4)
 
@@ -286,8 +278,8 @@ def test_a_level_may_have_room_for_more_clusters_than_there_are() -> None:
         (np.ones((2, 3)), "square adjacency matrix, got 2 × 3"),
         (np.array([[0, 1], [0, 0]]), "symmetric"),
         (np.array([[0, 1], [2, 0]]), "symmetric"),
-        (np.array([[0.0, -1], [-1, 0]]), "weights of 0 or more, got -1.0"),
-        (np.array([[0.0, np.nan], [np.nan, 0]]), "weights of 0 or more, got nan"),
+        (np.array([[0.0, -1], [-1, 0]]), "weights of at least 0, got -1.0"),
+        (np.array([[0.0, np.nan], [np.nan, 0]]), "weights of at least 0, got nan"),
     ],
 )
 def test_what_is_no_undirected_graph_is_said(adjacency: np.ndarray, message: str) -> None:

@@ -1,8 +1,9 @@
 from diffpool.nn.poolers.diffpool import DiffPool
 from diffpool.nn.poolers.hard import HardDiffPool
-from diffpool.nn.poolers.pooler import Assignment, Pooled
+from diffpool.nn.poolers.pooler import AnyAssignment, Assignment, Pooled
 
 __all__ = [
+    "AnyAssignment",
     "Assignment",
     "DiffPool",
     "HardDiffPool",

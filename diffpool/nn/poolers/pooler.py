@@ -7,11 +7,23 @@ answers with the coarser graphs, their features, the assignment and its own loss
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from torch import Tensor
 
+from diffpool import equations
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
+
+
+class AnyAssignment(Protocol):
+    """An assignment S of the nodes of one level to clusters, however it is stored."""
+
+    def of_graph(self, graph: int) -> Tensor:
+        """S of one graph: [n_g, k_g]."""
+
+    def lift(self, h: Tensor) -> Tensor:
+        """S H', the features of each node's clusters: [K, D] → [N, D]."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,6 +39,10 @@ class Assignment:
         start, size = int(self.rows.starts[graph]), int(self.rows.sizes[graph])
         return self.s[start : start + size, : int(self.clusters.sizes[graph])]
 
+    def lift(self, h: Tensor) -> Tensor:
+        """S H', the features of each node's clusters: [K, D] → [N, D]."""
+        return equations.unpooled_features(self.s, h, self.rows, self.clusters)
+
     def __repr__(self) -> str:
         return f"Assignment({tuple(self.s.shape)}, {len(self.rows)} graphs)"
 
@@ -37,7 +53,7 @@ class Pooled:
 
     graphs: Graphs
     x: Tensor  # [K, D]
-    assignment: Assignment
+    assignment: AnyAssignment
     losses: dict[str, Tensor] = field(default_factory=dict)  # each [B]
 
     def __repr__(self) -> str:

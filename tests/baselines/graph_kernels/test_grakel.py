@@ -22,7 +22,7 @@ from diffpool.baselines.graph_kernels import (
     WeisfeilerLehman,
     WeisfeilerLehmanAssignment,
 )
-from diffpool.baselines.graph_kernels.gram import nobody
+from diffpool.baselines.graph_kernels.gram import ignore_progress
 from diffpool.baselines.graph_kernels.labels import LABEL_BITS
 from diffpool.data import RawGraphs
 from diffpool.data.find import load_raw
@@ -74,7 +74,7 @@ def test_shortest_path_with_ordered_pairs_is_that_of_grakel(raw: RawGraphs) -> N
     raw = raw[:FEW]
     theirs = grakel.ShortestPath(normalize=True).fit_transform(as_grakel(raw))
     kernel = ShortestPath()
-    counts = next(kernel._learn(raw, nobody))
+    counts = next(kernel._learn(raw, ignore_progress))
     a, b = (
         counts.keys >> LABEL_BITS & ((1 << LABEL_BITS) - 1),
         counts.keys & ((1 << LABEL_BITS) - 1),
