@@ -27,11 +27,11 @@ def test_draws_have_the_shape_asked_for_and_no_graph_twice_in_a_batch() -> None:
 def test_everybody_takes_turns_on_the_same_graphs() -> None:
     calls: list[tuple[str, np.ndarray]] = []
     entrants = {
-        "many": Entrant(watched(calls, "many"), most_steps=4, models=3),
-        "one": Entrant(watched(calls, "one"), most_steps=2),
+        "many": Entrant(watched(calls, "many"), max_steps=4, models=3),
+        "one": Entrant(watched(calls, "one"), max_steps=2),
     }
     contest(entrants, DRAWS, "cpu", seconds=100)
-    turns = calls[4:]  # two to warm up, two to see the pace
+    turns = calls[4:]  # after two to warm up and two to measure the pace
     assert [name for name, _ in turns] == ["many", "one"] * 2
     for number, (name, chosen) in enumerate(turns):
         drawn = DRAWS[1 + number // 2]
@@ -42,7 +42,7 @@ def test_a_slow_competitor_has_fewer_steps() -> None:
     def slowly(chosen: np.ndarray) -> None:
         time.sleep(0.01 * len(chosen))
 
-    entrant = Entrant(lambda: slowly, most_steps=4)
+    entrant = Entrant(lambda: slowly, max_steps=4)
     result = contest({"slow": entrant}, DRAWS, "cpu", seconds=0.04)["slow"]
     assert result["steps"] == 2
     assert 10 <= result["ms"] < 100
@@ -50,7 +50,7 @@ def test_a_slow_competitor_has_fewer_steps() -> None:
 
 
 def test_a_rate_counts_the_graphs_of_all_models_and_turns() -> None:
-    entrant = Entrant(lambda: lambda chosen: None, most_steps=3, models=2)
+    entrant = Entrant(lambda: lambda chosen: None, max_steps=3, models=2)
     entrant.times = [1.0, 3.0]
     result = entrant.result(batch=20)
     assert result["rate"] == 20 * 2 * 3 * 2 / 4

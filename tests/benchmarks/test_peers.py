@@ -228,5 +228,5 @@ def test_scaling_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_an_unknown_peer_is_an_error_that_names_the_known_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(SystemExit, match=r"expected peers of pyg, .* got 'pgy'"):
+    with pytest.raises(SystemExit, match=r"expected peers among pyg, .* got 'pgy'"):
         run_main(cross_validation, monkeypatch, "--data-dir", "data", "--peers", "pyg,pgy")
