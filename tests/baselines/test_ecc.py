@@ -217,10 +217,10 @@ def test_an_eigenvector_is_the_same_by_lanczos_and_by_decomposition(
 ) -> None:
     """For a clique, too, where every vector of sum zero is one."""
     laplacians = [laplacian_of(a) for a in (random_graph(60, seed=9), clique(50), star(30))]
-    whole = [kron._largest_eigenvector(l) for l in laplacians]
+    whole = [kron.largest_eigenvector(l) for l in laplacians]
     monkeypatch.setattr(kron, "SMALL", 0)
     for laplacian, vector in zip(laplacians, whole, strict=True):
-        found = kron._largest_eigenvector(laplacian)
+        found = kron.largest_eigenvector(laplacian)
         cosine = found @ vector / np.linalg.norm(found) / np.linalg.norm(vector)
         assert abs(cosine) == pytest.approx(1, abs=1e-7)
 
@@ -236,7 +236,7 @@ def test_distances_of_the_embedding_are_effective_resistances(
     truth = resistances(adjacency)[i, j]
     for small, tolerance in ((128, 1e-9), (0, 0.5)):
         monkeypatch.setattr(kron, "SMALL", small)
-        points = kron._embedding(laplacian_of(adjacency))
+        points = kron.resistance_embedding(laplacian_of(adjacency))
         found = np.square(points[i] - points[j]).sum(1)
         np.testing.assert_allclose(found, truth, rtol=tolerance)
         assert found.mean() == pytest.approx(truth.mean(), rel=0.1)
@@ -248,7 +248,7 @@ def test_a_tree_is_not_sparsified(both: str) -> None:
     tree = graph({(int(rng.integers(i)), i): float(rng.uniform(0.2, 3)) for i in range(1, 30)}, 30)
     kept = np.ones(30, bool)
     laplacian = laplacian_of(tree)
-    made = kron_reduction(laplacian, kept, kron._sparsifier(laplacian, kept))
+    made = kron_reduction(laplacian, kept, kron.resistance_sparsifier(laplacian, kept))
     close(made.adjacency.toarray(), tree.toarray())
 
 
@@ -257,11 +257,11 @@ def test_a_hub_that_goes_leaves_few_edges_behind(leaves: int) -> None:
     """A clique of 1/n each becomes a graph of n ln n edges, with about as much weight and in one piece."""
     laplacian = laplacian_of(star(leaves))
     kept = np.arange(leaves + 1) > 0
-    made = kron_reduction(laplacian, kept, kron._sparsifier(laplacian, kept)).adjacency
+    made = kron_reduction(laplacian, kept, kron.resistance_sparsifier(laplacian, kept)).adjacency
     assert made.nnz / 2 < 1.1 * kron.EDGES * leaves * np.log(leaves)
     assert made.sum() == pytest.approx(leaves - 1, rel=0.1)
     assert connected_components(made, directed=False)[0] == 1
-    again = kron_reduction(laplacian, kept, kron._sparsifier(laplacian, kept)).adjacency
+    again = kron_reduction(laplacian, kept, kron.resistance_sparsifier(laplacian, kept)).adjacency
     assert (made != again).nnz == 0
 
 

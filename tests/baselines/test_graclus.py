@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from benchmarks.graclus import metis, planted, relative, sample, spectral
 from diffpool.baselines.graclus import graclus, hierarchy, kernel_kmeans, normalized_cut
-from diffpool.baselines.graclus.kernel_kmeans import Graph, _Moves, batch_step, chain, refine
+from diffpool.baselines.graclus.kernel_kmeans import Graph, Moves, batch_step, chain, refine
 from diffpool.baselines.graclus.multilevel import bisect, coarser, heavy_edge_matching, join
 from diffpool.data.find import load_raw
 from diffpool.errors import DataError, SettingError
@@ -145,7 +145,7 @@ def test_the_gain_of_a_move_is_what_the_cut_falls_by(
 ) -> None:
     adjacency, labels, clusters = case
     graph = Graph.from_adjacency(adjacency)
-    moves = _Moves(graph, labels, clusters)
+    moves = Moves(graph, labels, clusters)
     for _ in range(steps):
         node, gain = moves.best()
         if gain == -np.inf:
@@ -154,7 +154,7 @@ def test_the_gain_of_a_move_is_what_the_cut_falls_by(
         moves.move(node)
         after = normalized_cut(graph.adjacency, moves.labels)
         assert gain == pytest.approx(before - after, abs=1e-6)
-    anew = _Moves(graph, moves.labels, clusters)
+    anew = Moves(graph, moves.labels, clusters)
     np.testing.assert_allclose(moves.entering, anew.entering, atol=1e-6)
     np.testing.assert_allclose(moves.gain, anew.entering.max(axis=0), atol=1e-6)
     free = ~moves.fixed
@@ -178,7 +178,7 @@ def test_a_chain_passes_through_worse_clusters_to_better_ones() -> None:
     adjacency = plain([(0, 1), (0, 2), (0, 3), (0, 4), (1, 3)], 5)
     graph, labels = Graph.from_adjacency(adjacency), np.array([0, 0, 1, 0, 0])
     assert normalized_cut(adjacency, labels) == pytest.approx(1 / 9 + 1 / 1)
-    assert _Moves(graph, labels, 2).best()[1] < 0  # every single move is for the worse
+    assert Moves(graph, labels, 2).best()[1] < 0  # every single move is for the worse
     found = chain(graph, labels, 2)
     assert same_partition(found, np.array([0, 1, 0, 1, 0]))
     assert normalized_cut(adjacency, found) == pytest.approx(2 / 6 + 2 / 4)

@@ -16,7 +16,7 @@ from torch.nn.functional import conv1d, linear, pad
 
 from diffpool.baselines.patchy_san import LABELINGS, FieldConvolution, field_edges, receptive_fields
 from diffpool.baselines.patchy_san.labelings import igraph, label
-from diffpool.baselines.patchy_san.receptive_fields import _canonical_order
+from diffpool.baselines.patchy_san.receptive_fields import canonical_order
 from diffpool.errors import DataError, SettingError
 from diffpool.graphs import Channel, Prepared, SparseGraphs
 from diffpool.nn.linear import Linear
@@ -208,9 +208,9 @@ def test_the_canonical_order_depends_on_structure_alone(seed: int) -> None:
     colors = np.sort(rng.integers(3, size=8))
     order = rng.permutation(8)
     order = order[np.argsort(colors[order], kind="stable")]  # the same colors, other nodes
-    first = _canonical_order(tuple(colors), joined.tobytes())
+    first = canonical_order(tuple(colors), joined.tobytes())
     moved = joined[order][:, order]
-    second = _canonical_order(tuple(colors), moved.tobytes())
+    second = canonical_order(tuple(colors), moved.tobytes())
     assert np.array_equal(joined[first][:, first], moved[second][:, second])
     assert np.array_equal(colors[first], colors)
 

@@ -205,6 +205,7 @@ def test_a_run_leaves_a_record_of_each_data_set(
     setting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cross_validation, "load_dataset", lambda name, folder: setting.dataset)
+    monkeypatch.setattr(cross_validation, "TURNS", 1)
     words = ["--data-dir", "data", "--datasets", "A,B", "--peers", "pyg", "--steps", "2"]
     words += ["--models", "2", "--seconds", "0.05", "--device", "cpu", "--records", str(tmp_path)]
     run_main(cross_validation, monkeypatch, *words, "--parts", "training")
@@ -218,6 +219,7 @@ def test_a_run_leaves_a_record_of_each_data_set(
 
 
 def test_scaling_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(scaling, "TURNS", 1)
     words = ["--parts", "sizes", "--sizes", "8,12", "--steps", "2", "--seconds", "0.05"]
     run_main(scaling, monkeypatch, *words, "--device", "cpu", "--records", str(tmp_path))
     record = json.loads((tmp_path / "scaling_cpu.jsonl").read_text())

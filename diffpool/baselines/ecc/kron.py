@@ -61,7 +61,7 @@ def coarsened(adjacency: csr_array) -> Coarsened:
     """Coarsen an undirected graph with nonnegative weights [n, n] once; self-loops are ignored."""
     laplacian = laplacian_of(adjacency)
     kept = kept_nodes(laplacian)
-    return kron_reduction(laplacian, kept, _sparsifier(laplacian, kept))
+    return kron_reduction(laplacian, kept, resistance_sparsifier(laplacian, kept))
 
 
 def laplacian_of(adjacency: csr_array) -> Matrix:
@@ -87,7 +87,7 @@ def kept_nodes(laplacian: Matrix) -> np.ndarray:
         if len(among) <= SMALL:
             part = _dense(part)
         for nodes in _components(part):
-            vector = _largest_eigenvector(part[nodes][:, nodes])
+            vector = largest_eigenvector(part[nodes][:, nodes])
             size = np.abs(vector)
             largest = np.argmax(size > (1 - VANISHES) * size.max())  # the first among ties
             vanishes = size < VANISHES * size.max()
@@ -107,7 +107,7 @@ def _components(matrix: Matrix) -> Iterator[np.ndarray]:
             yield nodes
 
 
-def _largest_eigenvector(matrix: Matrix) -> np.ndarray:
+def largest_eigenvector(matrix: Matrix) -> np.ndarray:
     """The eigenvector of the largest eigenvalue of a symmetric matrix: [n].
 
     If that eigenvalue has several eigenvectors, as in a clique, it is the projection of a fixed vector on their span.
@@ -177,9 +177,9 @@ def kron_reduction(
     return Coarsened(adjacency, parent)
 
 
-def _sparsifier(laplacian: Matrix, kept: np.ndarray) -> Sparsify:
+def resistance_sparsifier(laplacian: Matrix, kept: np.ndarray) -> Sparsify:
     """Sample edges by effective resistance, which Kron reduction preserves: computed on the graph before it."""
-    points = _embedding(laplacian)[kept]
+    points = resistance_embedding(laplacian)[kept]
     rng = np.random.default_rng(0)
     factor = EDGES * np.log(max(len(points), 2))
 
@@ -192,7 +192,7 @@ def _sparsifier(laplacian: Matrix, kept: np.ndarray) -> Sparsify:
     return sparsify
 
 
-def _embedding(laplacian: Matrix) -> np.ndarray:
+def resistance_embedding(laplacian: Matrix) -> np.ndarray:
     """Points whose squared distances are the effective resistances within a component: [n, D].
 
     For large graphs only in expectation: L⁺ Bᵀ W^½ Q with the incidence matrix B and random signs Q (Spielman and

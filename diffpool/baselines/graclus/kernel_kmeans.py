@@ -88,7 +88,7 @@ def batch_step(graph: Graph, labels: np.ndarray, clusters: int, sigma: float = 0
     return labels
 
 
-class _Moves:
+class Moves:
     """The gain in Σ L_c/V_c of every move of one node, updated while nodes move.
 
     Moving i from a to b changes two terms: that of a by `leaving[i]` and that of b by `entering[b, i]`. They are −∞
@@ -163,7 +163,7 @@ def chain(graph: Graph, labels: np.ndarray, clusters: int) -> np.ndarray:
     Each node moves at most once, to any cluster. Moves may raise the cut; after `PATIENCE` moves without a new lowest
     cut the search ends, and these moves are undone.
     """
-    moves = _Moves(graph, labels, clusters)
+    moves = Moves(graph, labels, clusters)
     history: list[tuple[int, int]] = []
     gained, best, kept = 0.0, MIN_GAIN, 0
     while len(history) - kept < PATIENCE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +58,7 @@ def next_colors(
     """
     count = 0 if known is None else len(known)
     combined = signatures if known is None else known.followed_by(signatures)
-    first, inverse = _groups(combined)
+    first, inverse = group_equal(combined)
     new = first >= count
     number = first.copy()  # known signatures come first and are distinct
     number[new] = count + np.arange(new.sum())
@@ -65,23 +66,8 @@ def next_colors(
     return number[inverse][count:], combined.rows(chosen)
 
 
-def _groups(signatures: Signatures) -> tuple[np.ndarray, np.ndarray]:
-    """The first node of each group of equal signatures, and the group of each node: [n].
-
-    Signatures are hashed to a sum of random numbers, one for each color, and then compared with the first of their
-    group. In the unlikely event of a collision, the random numbers are drawn again.
-    """
-    for attempt in itertools.count():
-        _, first, inverse = np.unique(
-            _sums(signatures, attempt), return_index=True, return_inverse=True
-        )
-        if _all_equal(signatures, first[inverse]):
-            return first, inverse
-    raise AssertionError  # unreachable
-
-
-def _sums(signatures: Signatures, seed: int) -> np.ndarray:
-    """The hash of each signature, modulo 2^64: [n] uint64."""
+def hashes(signatures: Signatures, seed: int) -> np.ndarray:
+    """Hash each signature to a sum of random numbers, one for each color, modulo 2^64: [n] uint64."""
     bound = int(max(signatures.own.max(initial=0), signatures.around.max(initial=0))) + 1
     own, around = np.random.default_rng(seed).integers(2**64, size=(2, bound), dtype=np.uint64)
     sums = own[signatures.own]
@@ -90,6 +76,23 @@ def _sums(signatures: Signatures, seed: int) -> np.ndarray:
         indptr = signatures.indptr[start : stop + 1] - edges.start
         sums[start:stop] += ends[indptr[1:]] - ends[indptr[:-1]]
     return sums
+
+
+def group_equal(
+    signatures: Signatures, hash_with: Callable[[Signatures, int], np.ndarray] = hashes
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first node of each group of equal signatures, and the group of each node: [n].
+
+    Signatures are grouped by hash, and then compared with the first of their group. In the unlikely event of a
+    collision, they are hashed with the next seed.
+    """
+    for seed in itertools.count():
+        _, first, inverse = np.unique(
+            hash_with(signatures, seed), return_index=True, return_inverse=True
+        )
+        if _all_equal(signatures, first[inverse]):
+            return first, inverse
+    raise AssertionError  # unreachable
 
 
 def _all_equal(signatures: Signatures, other: np.ndarray) -> bool:

@@ -96,12 +96,12 @@ def _canonical(
     joined = field_edges(adjacency, fields[tied]) >= 0
     fields = fields.copy()
     for field, color, edges in zip(tied, colors.tolist(), joined, strict=True):
-        fields[field] = fields[field, _canonical_order(tuple(color), edges.tobytes())]
+        fields[field] = fields[field, canonical_order(tuple(color), edges.tobytes())]
     return fields
 
 
 @lru_cache(maxsize=1 << 16)  # most neighborhoods occur often
-def _canonical_order(colors: tuple[int, ...], joined: bytes) -> list[int]:
+def canonical_order(colors: tuple[int, ...], joined: bytes) -> list[int]:
     """The nodes ordered by color, then by BLISS; `joined` has a byte for each pair of nodes."""
     k = len(colors)
     edges = [(a, b) for a in range(k) for b in range(a, k) if joined[a * k + b]]
