@@ -1,4 +1,4 @@
-"""ECC: Kron reduction by hand and by its laws, the edge-conditioned convolution against PyG, pooling by hand."""
+"""ECC: Kron reduction, the edge-conditioned convolution, and pooling along the pyramid."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def clique(n: int) -> csr_array:
 
 
 def random_graph(n: int, seed: int, density: float = 0.3) -> csr_array:
-    """Connected, with random weights."""
+    """A connected graph with random weights."""
     rng = np.random.default_rng(seed)
     upper = np.triu(rng.random((n, n)) < density, 1) * rng.uniform(0.1, 2, (n, n))
     upper[np.arange(n - 1), np.arange(1, n)] = 0.5
@@ -82,7 +82,7 @@ def dense(matrix: np.ndarray | csr_array) -> np.ndarray:
 
 @pytest.fixture(params=["dense", "sparse"])
 def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small graphs as they are, and by what large ones take: sparse matrices, a few columns at a time."""
+    """The dense code for small graphs, and the sparse code for large ones, three columns at a time."""
     if request.param == "sparse":
         monkeypatch.setattr(kron, "SMALL", 0)
         monkeypatch.setattr(kron, "COLUMNS", 3)
@@ -95,7 +95,7 @@ def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def test_a_path_of_three_nodes_becomes_an_edge_of_half_the_weight(both: str) -> None:
     made = without(path(3), 1)
     close(made.adjacency.toarray(), [[0, 0.5], [0.5, 0]])
-    assert made.parent.tolist() == [0, 0, 1]  # of two that are as near, the first
+    assert made.parent.tolist() == [0, 0, 1]  # the first of two equally likely parents
 
 
 def test_a_star_without_its_hub_becomes_a_clique(both: str) -> None:
@@ -103,7 +103,7 @@ def test_a_star_without_its_hub_becomes_a_clique(both: str) -> None:
     close(made.adjacency.toarray(), clique(5).toarray() / 5)
 
 
-def test_a_triangle_without_a_node_has_the_two_ways_in_parallel(both: str) -> None:
+def test_a_triangle_without_a_node_has_both_paths_in_parallel(both: str) -> None:
     made = without(graph({(0, 1): 2.0, (0, 2): 3.0, (1, 2): 6.0}, 3), 2)
     close(made.adjacency.toarray(), [[0, 4], [4, 0]])  # 2 + 3·6/(3 + 6)
     assert made.parent.tolist() == [0, 1, 1]
@@ -119,8 +119,8 @@ def test_the_reduced_laplacian_is_the_schur_complement(both: str, seed: int) -> 
     complement = laplacian[k] - laplacian[kept][:, ~kept] @ inverse @ laplacian[~kept][:, kept]
     made = kron_reduction(laplacian_of(adjacency), kept)
     close(dense(laplacian_of(made.adjacency)), complement)
-    chance = -inverse @ laplacian[~kept][:, kept]  # to be met first by a random walk
-    assert made.parent[~kept].tolist() == chance.argmax(1).tolist()
+    reaches = -inverse @ laplacian[~kept][:, kept]  # first, by a random walk
+    assert made.parent[~kept].tolist() == reaches.argmax(1).tolist()
     assert made.parent[kept].tolist() == list(range(kept.sum()))
 
 
@@ -141,21 +141,21 @@ def test_kron_reduction_preserves_effective_resistances(both: str) -> None:
     )
 
 
-# --- which nodes stay ------------------------------------------------------------------------------------------------
+# --- which nodes are kept --------------------------------------------------------------------------------------------
 
 
 def stays(adjacency: csr_array) -> list[int]:
     return np.flatnonzero(kept_nodes(laplacian_of(adjacency))).tolist()
 
 
-def test_of_a_star_the_hub_stays(both: str) -> None:
+def test_a_star_keeps_its_hub(both: str) -> None:
     assert stays(star(6)) == [0]
     made = coarsened(star(6))
     assert made.adjacency.shape == (1, 1)
     assert made.parent.tolist() == [0] * 7
 
 
-def test_of_an_even_cycle_every_other_node_stays(both: str) -> None:
+def test_an_even_cycle_keeps_every_other_node(both: str) -> None:
     cycle = graph({(i, (i + 1) % 8): 1.0 for i in range(8)}, 8)
     assert stays(cycle) == [0, 2, 4, 6]
     close(
@@ -165,7 +165,7 @@ def test_of_an_even_cycle_every_other_node_stays(both: str) -> None:
 
 
 def test_each_component_is_coarsened_by_itself(both: str) -> None:
-    """A path of three, an isolated node and an edge: their hubs, the node, and the first of two that tie."""
+    """A path of three, an isolated node and an edge: the hub, the node, and the first of two tied nodes are kept."""
     parts = graph({(0, 1): 1.0, (1, 2): 1.0, (4, 5): 3.0}, 6)
     assert stays(parts) == [1, 3, 4]
     made = coarsened(parts)
@@ -174,14 +174,14 @@ def test_each_component_is_coarsened_by_itself(both: str) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
-def test_a_graph_without_edges_stays_as_it_is(both: str, n: int) -> None:
+def test_a_graph_without_edges_does_not_change(both: str, n: int) -> None:
     made = coarsened(csr_array((n, n)))
     assert made.adjacency.shape == (n, n)
     assert made.parent.tolist() == list(range(n))
 
 
-def test_weights_of_very_different_sizes_are_no_danger(both: str) -> None:
-    """A weight that is nothing beside the others is no edge."""
+def test_weights_may_differ_by_many_orders_of_magnitude(both: str) -> None:
+    """An edge whose weight is negligible counts as no edge."""
     edges = {(0, 1): 1e9, (1, 2): 1.0, (2, 3): 1e3, (3, 4): 1e-9, (4, 5): 1e-5, (2, 4): 1e7}
     made = coarsened(graph(edges, 6))
     assert (
@@ -197,25 +197,25 @@ def test_self_loops_change_nothing(both: str) -> None:
     close(loops.adjacency.toarray(), coarsened(adjacency).adjacency.toarray())
 
 
-def test_which_nodes_stay_does_not_depend_on_their_numbers(both: str) -> None:
+def test_the_kept_nodes_do_not_depend_on_node_numbers(both: str) -> None:
     adjacency = random_graph(20, seed=7)
     order = np.random.default_rng(8).permutation(20)
     again = kept_nodes(laplacian_of(csr_array(adjacency.toarray()[order][:, order])))
     assert (again == kept_nodes(laplacian_of(adjacency))[order]).all()
 
 
-def test_far_from_a_hub_every_other_node_stays(both: str) -> None:
-    """Behind a hub of 40 leaves, the eigenvector shrinks 40 times with every step of a path: to 1e-96."""
+def test_far_from_a_hub_about_every_other_node_is_kept(both: str) -> None:
+    """Along a path from a hub with 40 leaves, the eigenvector shrinks 40-fold with every step, to 1e-96."""
     edges = {(0, i): 1.0 for i in range(1, 41)} | {(i, i + 1): 1.0 for i in range(40, 99)}
     kept = kept_nodes(laplacian_of(graph(edges, 100)))[40:]
     assert 26 <= kept.sum() <= 34
     assert not (~kept[1:-1] & ~kept[2:] & ~kept[:-2]).any()
 
 
-def test_an_eigenvector_is_the_same_by_lanczos_and_by_decomposition(
+def test_lanczos_and_full_decomposition_give_the_same_eigenvector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For a clique, too, where every vector of sum zero is one."""
+    """Also for a clique, where every vector with sum zero is an eigenvector."""
     laplacians = [laplacian_of(a) for a in (random_graph(60, seed=9), clique(50), star(30))]
     whole = [kron.largest_eigenvector(l) for l in laplacians]
     monkeypatch.setattr(kron, "SMALL", 0)
@@ -243,7 +243,7 @@ def test_distances_of_the_embedding_are_effective_resistances(
 
 
 def test_a_tree_is_not_sparsified(both: str) -> None:
-    """Each of its edges has the probability 1."""
+    """Each of its edges is kept with probability 1."""
     rng = np.random.default_rng(11)
     tree = graph({(int(rng.integers(i)), i): float(rng.uniform(0.2, 3)) for i in range(1, 30)}, 30)
     kept = np.ones(30, bool)
@@ -253,8 +253,8 @@ def test_a_tree_is_not_sparsified(both: str) -> None:
 
 
 @pytest.mark.parametrize("leaves", [100, 400])
-def test_a_hub_that_goes_leaves_few_edges_behind(leaves: int) -> None:
-    """A clique of 1/n each becomes a graph of n ln n edges, with about as much weight and in one piece."""
+def test_removing_a_hub_leaves_few_edges(leaves: int) -> None:
+    """A clique with weights 1/n becomes a connected graph with about n ln n edges and the same total weight."""
     laplacian = laplacian_of(star(leaves))
     kept = np.arange(leaves + 1) > 0
     made = kron_reduction(laplacian, kept, kron.resistance_sparsifier(laplacian, kept)).adjacency
@@ -289,7 +289,7 @@ def check_same(a: SparseGraphs, b: SparseGraphs) -> None:
         check_same(a.prepared.coarser, b.prepared.coarser)
 
 
-def test_chosen_graphs_of_a_batch_have_the_pyramid_that_they_have_alone() -> None:
+def test_selected_graphs_keep_the_pyramid_that_they_have_alone() -> None:
     batch = sample(weighted=True)
     chosen = [7, 0, 4, 1, 2, 5]
     selected, _ = pyramid_of(batch.sparse).select(chosen)
@@ -310,17 +310,17 @@ def test_every_level_has_the_sizes_of_its_graphs() -> None:
         assert own.tolist() == first.parent.tolist()
 
 
-def test_a_pyramid_tells_the_share_that_is_done() -> None:
-    shares: list[float] = []
-    kron_pyramid(sample().sparse, 2, shares.append)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    nothing = kron_pyramid(SparseGraphs.from_edges([], [], []), 1, shares.append)
-    assert nothing[0].indptr.tolist() == [0]
+def test_building_a_pyramid_reports_its_progress() -> None:
+    fractions: list[float] = []
+    kron_pyramid(sample().sparse, 2, fractions.append)
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+    empty = kron_pyramid(SparseGraphs.from_edges([], [], []), 1, fractions.append)
+    assert empty[0].indptr.tolist() == [0]
 
 
 @pytest.mark.parametrize("kind", ["undirected", "weighted", "loops"])
-def test_loops_for_ecc_leave_the_adjacency_matrix_as_it_is(kind: str) -> None:
+def test_the_loops_of_ecc_do_not_change_the_adjacency_matrix(kind: str) -> None:
     batch = sample(**KINDS[kind])
     before, after = batch.sparse, pyramid_of(batch.sparse)
     exact(after.propagate(batch.x), before.propagate(batch.x))
@@ -331,7 +331,7 @@ def test_loops_for_ecc_leave_the_adjacency_matrix_as_it_is(kind: str) -> None:
 
 
 def test_edge_features_by_hand() -> None:
-    """A path of three nodes with a feature of its own on every edge; 1/√2 between nodes of degree 1 and 2."""
+    """A path of three nodes with a feature for each edge; 1/√2 between nodes of degree 1 and 2."""
     a = path(3)
     graphs = SparseGraphs.from_csr(
         np.array([3]),
@@ -409,14 +409,14 @@ def check_gradients(conv: EdgeConditioned, a: Tensor, b: Tensor, x: Tensor) -> N
 
 
 @pytest.mark.parametrize("kind", ["undirected", "directed", "everything"])
-def test_the_convolution_is_the_one_with_a_matrix_for_each_edge(kind: str) -> None:
+def test_the_convolution_equals_the_one_with_a_matrix_for_each_edge(kind: str) -> None:
     batch, conv = sample(**KINDS[kind]), make()
     graphs, x = with_channels(batch.sparse), batch.x.requires_grad_()
     check_gradients(conv, conv(graphs, x), slow(conv, graphs, x), x)
     exact(conv(graphs, x, 2), conv(graphs, x)[:, :2])
 
 
-def test_the_convolution_is_the_nnconv_of_pyg() -> None:
+def test_the_convolution_equals_nnconv_of_pyg() -> None:
     pyg = pytest.importorskip("torch_geometric.nn")
     batch, conv = sample(directed=True), make()
     graphs, x = with_channels(batch.sparse), batch.x.requires_grad_()
@@ -453,14 +453,14 @@ def test_the_convolution_is_the_nnconv_of_pyg() -> None:
 def side_by_side(
     graphs: SparseGraphs, x: Tensor, chosen: list[list[int]]
 ) -> tuple[SparseGraphs, Tensor]:
-    """The graphs with these numbers of each model as one batch; models with fewer rows have some of no graph."""
+    """These graphs of each model as one batch; models with fewer nodes end with rows that belong to no graph."""
     sizes = graphs.layout.sizes[torch.tensor(chosen)]
     layout = Layout.from_sizes(sizes.reshape(-1), models=len(chosen))
     batch, nodes = graphs.with_empty_graph().select([g for own in chosen for g in own], layout)
     return batch, torch.cat([x, x.new_zeros(1, x.shape[1])])[nodes]
 
 
-def test_models_side_by_side_convolve_as_each_alone() -> None:
+def test_models_side_by_side_convolve_like_single_models() -> None:
     batch, chosen = sample(), [[0, 3, 6], [4, 5, 2], [7, 1, 0]]
     graphs, conv = with_channels(batch.sparse), make(models=3)
     joint, x = side_by_side(graphs, batch.x, chosen)
@@ -478,12 +478,12 @@ def test_models_side_by_side_convolve_as_each_alone() -> None:
 
 
 @pytest.mark.parametrize("models", [1, 2])
-def test_the_convolution_of_no_nodes_has_no_rows(models: int) -> None:
+def test_the_convolution_of_a_batch_without_nodes_is_empty(models: int) -> None:
     graphs = with_channels(sample(sizes=[0, 0]).sparse)
     assert make(models)(graphs, torch.zeros(0, INPUTS, dtype=torch.float64)).shape == (0, OUTPUTS)
 
 
-def test_the_convolution_refuses_graphs_that_it_was_not_made_for() -> None:
+def test_the_convolution_rejects_dense_graphs_and_missing_edge_features() -> None:
     batch = sample()
     with pytest.raises(DataError, match="expected 2 edge features, got 0: give every edge"):
         make()(batch.sparse, batch.x)
@@ -495,7 +495,7 @@ def test_the_convolution_refuses_graphs_that_it_was_not_made_for() -> None:
 
 
 def test_pooling_by_hand() -> None:
-    """Two graphs, of three nodes in two clusters and of two nodes in one."""
+    """Two graphs: three nodes in two clusters, and two nodes in one cluster."""
     coarser = SparseGraphs.from_edges([2, 1], [0, 1], [1, 0])
     graphs = replace(
         SparseGraphs.from_edges([3, 2], [0, 3], [1, 4]),
@@ -514,7 +514,7 @@ def test_pooling_by_hand() -> None:
     assert lifted.tolist() == [[2], [1], [2], [3], [3]]
 
 
-def test_pooling_without_coarser_graphs_says_what_to_do() -> None:
+def test_pooling_without_coarser_graphs_is_an_error() -> None:
     batch = sample()
     with pytest.raises(
         DataError, match="expected a coarser graph for every pooling, got none: call"
@@ -531,8 +531,8 @@ def classifier(models: int = 1) -> GraphClassifier:
     return GraphClassifier(encoders, [PyramidPool(), PyramidPool()], (), head, "mean").double()
 
 
-def test_models_side_by_side_pool_as_each_alone() -> None:
-    """Rows of no graph are in no maximum, and have no gradient; empty graphs have zeros."""
+def test_models_side_by_side_pool_like_single_models() -> None:
+    """Rows that belong to no graph do not enter a maximum and have no gradient; empty graphs have zeros."""
     batch, chosen = sample(), [[0, 3, 6], [4, 5, 2]]
     graphs, model = pyramid_of(batch.sparse), classifier(models=2).eval()
     joint, x = side_by_side(graphs, batch.x, chosen)
@@ -550,7 +550,7 @@ def test_models_side_by_side_pool_as_each_alone() -> None:
 
 
 def test_lifting_is_the_product_with_the_assignment_matrix() -> None:
-    """For models side by side, where rows of no graph get zeros."""
+    """With models side by side, where rows that belong to no graph get zeros."""
     batch, chosen = sample(), [[0, 3, 6], [4, 5, 2]]
     joint, x = side_by_side(pyramid_of(batch.sparse), batch.x, chosen)
     pooled = PyramidPool()(joint, x, x, None)
@@ -565,7 +565,7 @@ def test_lifting_is_the_product_with_the_assignment_matrix() -> None:
 
 
 def test_nodes_are_classified_with_the_pyramid() -> None:
-    """Every node gets an answer, the same alone and in a batch, and every parameter a gradient."""
+    """Every node has logits, the same alone and in a batch, and every parameter a gradient."""
     sizes, architecture = (9, 1, 30, 0, 5), settings_for("ecc", "any", hidden=6).architecture
     model = build_for_nodes(architecture, INPUTS, 4, max(sizes)).double().eval()
     batch = sample(sizes, density=0.4)
@@ -581,8 +581,8 @@ def test_nodes_are_classified_with_the_pyramid() -> None:
         assert gradient.abs().max() > 0
 
 
-def test_what_a_cluster_knows_reaches_nodes_beyond_the_convolutions() -> None:
-    """Without layers after the pooling that see other nodes, only lifting connects the two ends of a cluster."""
+def test_lifting_shares_features_between_unconnected_nodes_of_a_cluster() -> None:
+    """Without edges and convolutions, only lifting brings the maximum of a cluster to all of its nodes."""
     coarser = SparseGraphs.from_edges([1], [], [])
     graphs = replace(
         SparseGraphs.from_edges([3], [], []),

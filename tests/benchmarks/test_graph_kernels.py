@@ -49,7 +49,7 @@ def test_the_generated_set_is_written_and_read(small: Path) -> None:
 
 
 @pytest.mark.parametrize("kernel", COMPARED)
-def test_everybody_has_the_same_work(kernel: str, small: Path) -> None:
+def test_all_competitors_compute_the_same_matrix(kernel: str, small: Path) -> None:
     pytest.importorskip("grakel", reason="GraKeL is not installed")
     raw = read("generated", small, small)
     ours, theirs = work_of("ours", kernel, raw)(), work_of("grakel", kernel, raw)()
@@ -68,7 +68,7 @@ def test_a_graph_for_grakel_has_all_its_nodes() -> None:
     ]
 
 
-def test_every_call_tells_its_seconds_and_memory() -> None:
+def test_every_call_reports_its_seconds_and_memory() -> None:
     told: list[dict[str, Any]] = []
 
     def work() -> None:
@@ -81,14 +81,14 @@ def test_every_call_tells_its_seconds_and_memory() -> None:
     assert result_of(told)["repeats"] == 3
 
 
-def test_what_is_long_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_calls_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_kernels, "LONG", 0)
     told: list[dict[str, Any]] = []
     measure(lambda: lambda: None, repeats=3, limit=60, report=told.append)
     assert len(told) == 2
 
 
-def test_what_fails_is_said(small: Path) -> None:
+def test_errors_are_reported(small: Path) -> None:
     def fail() -> Any:
         raise MemoryError("too large")
 
@@ -101,7 +101,7 @@ def test_what_fails_is_said(small: Path) -> None:
     assert told == [{"failed": "MemoryError: too large"}]
 
 
-def test_a_process_that_takes_too_long_is_ended_and_what_it_told_is_kept() -> None:
+def test_a_process_that_takes_too_long_is_stopped_and_its_messages_are_kept() -> None:
     def slow(report: Any) -> None:
         report({"ready": True})
         report({"seconds": 0.5, "mb": 7.0})
@@ -119,7 +119,7 @@ def test_a_process_that_takes_too_long_is_ended_and_what_it_told_is_kept() -> No
     }
 
 
-def test_a_process_that_is_killed_is_said_to_be() -> None:
+def test_a_killed_process_is_reported() -> None:
     def killed(report: Any) -> None:
         report({"ready": True})
         os.kill(os.getpid(), signal.SIGKILL)
@@ -130,7 +130,7 @@ def test_a_process_that_is_killed_is_said_to_be() -> None:
     }
 
 
-def test_what_was_measured_is_recorded_when_the_run_is_interrupted(
+def test_an_interrupted_run_records_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def result(who: str, kernel: str, *_: object) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def test_what_was_measured_is_recorded_when_the_run_is_interrupted(
     assert record["speedup"] == {"graphlet": {"ENZYMES": 2.0}}
 
 
-def test_a_speedup_needs_both() -> None:
+def test_a_speedup_needs_both_times() -> None:
     assert speedup({"ours": {"seconds": 2.0}, "grakel": {"seconds": 11.0}}) == 5.5
     assert speedup({"ours": {"seconds": 2.0}, "grakel": {"failed": "slow"}}) is None
     assert speedup({"ours": {"seconds": 2.0}}) is None
