@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from diffpool.data.cache import cache_dir
 from diffpool.errors import DataError
+from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
 
 FORMAT = 1  # increase it whenever a precomputed structure changes
@@ -63,15 +62,9 @@ def _key(graphs: SparseGraphs, settings: Mapping[str, Any]) -> str:
 
 
 def _save(arrays: Arrays, path: Path) -> None:
-    """Write to a temporary file with a unique name and rename it, so that no reader sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    os.close(handle)
-    try:
+    with atomic_write(path) as temporary:
         save_file({name: np.ascontiguousarray(_shrunk(a)) for name, a in arrays.items()}, temporary)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
 
 
 def _shrunk(values: np.ndarray) -> np.ndarray:

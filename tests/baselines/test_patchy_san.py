@@ -86,12 +86,12 @@ def test_labels_by_hand(
         assert label(matrix(n, edges), "betweenness").tolist() == betweenness
 
 
-@pytest.mark.parametrize("labelling", LABELINGS)
+@pytest.mark.parametrize("labeling", LABELINGS)
 @pytest.mark.parametrize("seed", range(20))
-def test_isomorphic_graphs_have_the_same_labels(labelling: str, seed: int) -> None:
+def test_isomorphic_graphs_have_the_same_labels(labeling: str, seed: int) -> None:
     adjacency = random_graph(seed, density=0.1 + 0.03 * seed)
     other, number = relabeled(adjacency, seed)
-    assert np.array_equal(label(adjacency, labelling), label(other, labelling)[number])
+    assert np.array_equal(label(adjacency, labeling), label(other, labeling)[number])
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -111,7 +111,7 @@ def test_weisfeiler_lehman_colors_are_stable_and_refine_the_degrees(seed: int) -
 
 
 @pytest.mark.parametrize(
-    ("n", "edges", "labelling", "expected"),
+    ("n", "edges", "labeling", "expected"),
     [
         (4, PATH, "wl", [[1, 2, 0], [2, 1, 3], [0, 1, 2], [3, 2, 1], [-1, -1, -1]]),
         (4, TAILED, "wl", [[2, 0, 1], [0, 2, 1], [1, 2, 0], [3, 2, 0], [-1, -1, -1]]),
@@ -123,14 +123,14 @@ def test_weisfeiler_lehman_colors_are_stable_and_refine_the_degrees(seed: int) -
     ],
 )
 def test_fields_by_hand(
-    n: int, edges: list[tuple[int, int]], labelling: str, expected: list[list[int]]
+    n: int, edges: list[tuple[int, int]], labeling: str, expected: list[list[int]]
 ) -> None:
     """Nodes of a field with equal distance and label are compared as a set, because BLISS determines their order."""
     adjacency = matrix(n, edges)
-    fields = receptive_fields(adjacency, length=5, size=3, labelling=labelling)
+    fields = receptive_fields(adjacency, length=5, size=3, labeling=labeling)
     assert fields.dtype == np.int64
     assert [sorted(field) for field in fields.tolist()] == [sorted(field) for field in expected]
-    labels = label(adjacency, labelling)
+    labels = label(adjacency, labeling)
     assert np.array_equal(of_nodes(labels, fields), of_nodes(labels, np.array(expected)))
     assert fields[:, 0].tolist() == [field[0] for field in expected]
 
@@ -169,17 +169,17 @@ def test_a_field_has_the_nearest_nodes_with_the_largest_labels(size: int, densit
         assert (field[len(found) :] == -1).all()
 
 
-@pytest.mark.parametrize("labelling", LABELINGS)
-def test_fields_follow_relabeling_if_all_labels_are_distinct(labelling: str) -> None:
+@pytest.mark.parametrize("labeling", LABELINGS)
+def test_fields_follow_relabeling_if_all_labels_are_distinct(labeling: str) -> None:
     count = 0
     for seed in range(60):
         adjacency = random_graph(seed)
-        if len(np.unique(label(adjacency, labelling))) < 12:
+        if len(np.unique(label(adjacency, labeling))) < 12:
             continue
         count += 1
         other, number = relabeled(adjacency, seed)
-        fields = receptive_fields(adjacency, 10, 5, labelling)
-        assert np.array_equal(number[fields], receptive_fields(other, 10, 5, labelling))
+        fields = receptive_fields(adjacency, 10, 5, labeling)
+        assert np.array_equal(number[fields], receptive_fields(other, 10, 5, labeling))
         edges, edges_other = field_edges(adjacency, fields), field_edges(other, number[fields])
         assert np.array_equal(edges >= 0, edges_other >= 0)
     assert count >= 5
@@ -214,7 +214,7 @@ def test_the_canonical_order_depends_on_the_structure_only(seed: int) -> None:
 
 
 def test_an_unknown_labeling_is_an_error() -> None:
-    with pytest.raises(SettingError, match="a labelling among wl, betweenness, got 'degree'"):
+    with pytest.raises(SettingError, match="a labeling among wl, betweenness, got 'degree'"):
         receptive_fields(matrix(4, PATH), 4, 3, "degree")
 
 

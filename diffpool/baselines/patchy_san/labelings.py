@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9  # centralities that differ by less than this fraction of the largest are equal
 
 
-def label(adjacency: csr_array, labelling: str) -> np.ndarray:
+def label(adjacency: csr_array, labeling: str) -> np.ndarray:
     """The label of each node of an undirected graph, from 0; indistinguishable nodes share a label: [n] int64."""
-    if labelling not in _LABELINGS:
+    if labeling not in _LABELINGS:
         raise SettingError(
-            f"expected a labelling among {', '.join(LABELINGS)}, got {labelling!r}: choose one of these"
+            f"expected a labeling among {', '.join(LABELINGS)}, got {labeling!r}: choose one of these"
         )
-    return _LABELINGS[labelling](adjacency)
+    return _LABELINGS[labeling](adjacency)
 
 
 def weisfeiler_lehman(adjacency: csr_array) -> np.ndarray:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def receptive_fields(
-    adjacency: csr_array, length: int, size: int, labelling: str = "wl"
+    adjacency: csr_array, length: int, size: int, labeling: str = "wl"
 ) -> np.ndarray:
     """The nodes of each receptive field of an undirected graph, padded with −1: [length, size] int64.
 
@@ -27,7 +27,7 @@ def receptive_fields(
     field has its root and the nodes around it, ordered by distance, then label, then canonical order in the subgraph
     that they induce.
     """
-    labels = label(adjacency, labelling)
+    labels = label(adjacency, labeling)
     order = np.argsort(-labels, kind="stable")  # [n]: nodes by rank
     ranks, distance = _neighborhoods(adjacency, order, length, size)
     fields = np.append(order, -1)[ranks]
