@@ -106,9 +106,8 @@ def filled(adjacency: csr_array, labels: np.ndarray, clusters: int) -> np.ndarra
         inside = np.bincount(labels, own, minlength=clusters)[labels]
         with np.errstate(divide="ignore", invalid="ignore"):
             cost = inside / volume - (inside - 2 * own) / (volume - degree)
-        cost = np.where(
-            degree > 0, cost, -1
-        )  # as its own cluster, a node without edges costs nothing
+        # as its own cluster, a node without edges costs nothing
+        cost = np.where(degree > 0, cost, -1)
         cost[np.bincount(labels, minlength=clusters)[labels] == 1] = np.inf
         labels[cost.argmin()] = empty
     return labels

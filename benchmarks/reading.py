@@ -49,9 +49,8 @@ def compare(raw: RawGraphs, folder: Path) -> None:
         np.testing.assert_array_equal(raw.node_attributes.astype(np.float32), data.x[:, :width])
     if raw.node_labels is not None:
         values = np.array([int(name) for name in raw.node_labels.names[0]])
-        column = (values - values.min())[
-            raw.node_labels.codes[:, 0]
-        ]  # one-hot, smallest label first
+        # one-hot, smallest label first
+        column = (values - values.min())[raw.node_labels.codes[:, 0]]
         np.testing.assert_array_equal(column, data.x[:, width:].argmax(1))
 
 

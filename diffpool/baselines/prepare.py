@@ -94,9 +94,8 @@ def _clusters(
     cluster = hierarchy if settings["kind"] == "graclus" else random_clusters
 
     def compute() -> Arrays:
-        at_least_one = counts.clip(
-            min=1
-        ).tolist()  # an empty graph has 0 clusters, which `graclus` rejects
+        # an empty graph has 0 clusters, which `graclus` rejects
+        at_least_one = counts.clip(min=1).tolist()
         matrices = adjacency_matrices(graphs, watch)
         parts = [cluster(a, c) for a, c in zip(matrices, at_least_one, strict=True)]
         return {"clusters": np.concatenate([np.empty((0, counts.shape[1]), np.int64), *parts])}

@@ -32,9 +32,8 @@ class Set2Set(nn.Module):
             query = o.sigmoid() * cell.tanh()  # [B, D]
             score = (h * to_rows(query, layout)).sum(-1, keepdim=True)  # [N, 1]
             highest = to_rows(max_rows(score, layout).detach(), layout)
-            weight = (
-                (score - highest).clamp(max=0).exp()
-            )  # clamp: rows outside all graphs have no maximum
+            # clamp: rows outside all graphs have no maximum
+            weight = (score - highest).clamp(max=0).exp()
             attention = weight / to_rows(sum_rows(weight, layout), layout).clamp(min=1e-30)
             read = torch.cat([query, sum_rows(attention * h, layout)], -1)
         return read

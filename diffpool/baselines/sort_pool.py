@@ -51,9 +51,8 @@ def sorted_nodes(h: Tensor, layout: Layout, nodes: int) -> Tensor:
     by_value = torch.argsort(h[:, -1].detach(), descending=True, stable=True)
     by_graph = torch.argsort(layout.graph_of_row[by_value], stable=True)
     order = torch.cat([by_value[by_graph], by_graph.new_full((1,), len(h))])  # [N + 1]
-    first = (
-        layout.device_sizes.cumsum(0) - layout.device_sizes
-    )  # in `order`; rows outside all graphs come last
+    # in `order`; rows outside all graphs come last
+    first = layout.device_sizes.cumsum(0) - layout.device_sizes
     rank = torch.arange(nodes, device=h.device)
     index = torch.where(rank < layout.device_sizes[:, None], first[:, None] + rank, len(h))
     return torch.cat([h, h.new_zeros(1, h.shape[1])])[order[index]]

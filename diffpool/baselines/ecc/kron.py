@@ -201,9 +201,8 @@ def resistance_embedding(laplacian: Matrix) -> np.ndarray:
     n = laplacian.shape[0]
     _, component = connected_components(csr_array(laplacian), directed=False)
     free = np.ones(n, bool)
-    free[np.unique(component, return_index=True)[1]] = (
-        False  # one node of each component is at the origin
-    )
+    # one node of each component is at the origin
+    free[np.unique(component, return_index=True)[1]] = False
     grounded = laplacian[free][:, free]
     if isinstance(grounded, np.ndarray):
         root = cholesky(grounded, lower=True)

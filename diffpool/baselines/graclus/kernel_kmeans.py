@@ -18,9 +18,7 @@ from scipy.sparse import csr_array
 MIN_GAIN = 1e-9  # smaller gains are rounding errors
 PATIENCE = 20  # moves of a chain after its best one
 MAX_LINKS = 2**23  # nodes × clusters, 128 MB of gains; larger graphs use batch steps only
-ISOLATED_LOOP = (
-    1e-6  # weight of the loop at an isolated node, relative to the smallest degree (at most 1)
-)
+ISOLATED_LOOP = 1e-6  # weight of an isolated node's loop, relative to the smallest degree
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +124,8 @@ class Moves:
         self.inside[b] += 2 * self.links[b, node] + graph.loops[node]
         self.links[a, neighbors] -= weights
         self.links[b, neighbors] += weights
-        self.volume[a] = max(
-            self.volume[a] - graph.degree[node], self.min_degree
-        )  # not 0 by rounding
+        # not 0 by rounding
+        self.volume[a] = max(self.volume[a] - graph.degree[node], self.min_degree)
         self.volume[b] += graph.degree[node]
         self.size[a] -= 1
         self.size[b] += 1

@@ -46,9 +46,8 @@ def graclus(adjacency: csr_array, clusters: int, seed: int = 0) -> np.ndarray:
     if len(graph) <= clusters:
         return np.arange(len(graph))
     generator = np.random.default_rng(seed)
-    finer: list[
-        tuple[Graph, np.ndarray]
-    ] = []  # each graph, and the node of the next graph that each of its nodes is in
+    # each graph, and the node of the next graph that each of its nodes is in
+    finer: list[tuple[Graph, np.ndarray]] = []
     while len(graph) > max(5 * clusters, COARSEST):
         merged = heavy_edge_matching(graph, generator)
         if (count := int(merged.max()) + 1) > STALLED * len(graph):
@@ -160,9 +159,8 @@ def join(graph: Graph, clusters: int) -> np.ndarray:
     while not np.array_equal(into, into[into]):
         into = into[into]
     root, labels = np.unique(into, return_inverse=True)
-    if (
-        remaining > clusters
-    ):  # more components than clusters: combine them, but keep the largest apart
+    # more components than clusters: combine them, but keep the largest apart
+    if remaining > clusters:
         combined = np.empty(remaining, dtype=np.int64)
         by_volume = np.argsort(-np.array(volume)[root], kind="stable")
         combined[by_volume] = np.arange(remaining) % clusters

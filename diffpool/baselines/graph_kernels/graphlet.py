@@ -109,9 +109,8 @@ def _paths(word: Word) -> Entries:
     node = both // bound  # an entry is a node, a label, and the number of neighbors with this label
     end = np.searchsorted(node, node, side="right")
     entry = np.arange(len(node))
-    i = np.repeat(
-        entry, end - entry
-    )  # pair each entry with itself and the later entries of its node
+    # pair each entry with itself and the later entries of its node
+    i = np.repeat(entry, end - entry)
     j = np.arange(len(i)) - np.searchsorted(i, i) + i
     a, b = both[i] % bound, both[j] % bound  # a ≤ b
     pairs = np.where(i == j, count[i] * (count[i] - 1) / 2, count[i] * count[j])

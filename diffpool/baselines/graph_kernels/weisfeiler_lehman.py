@@ -68,9 +68,8 @@ class WeisfeilerLehmanAssignment(WeisfeilerLehman):
     """
 
     def _features(self, columns: csr_array, max_counts: np.ndarray) -> csr_array:
-        first = np.concatenate([[0], np.cumsum(max_counts)]).astype(
-            np.int64
-        )  # column of each color
+        # column of each color
+        first = np.concatenate([[0], np.cumsum(max_counts)]).astype(np.int64)
         count = np.minimum(columns.data, max_counts[columns.indices]).astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(count)])
         index = np.arange(ends[-1]) + np.repeat(first[columns.indices] - ends[:-1], count)

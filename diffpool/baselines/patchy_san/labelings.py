@@ -36,9 +36,7 @@ def weisfeiler_lehman(adjacency: csr_array) -> np.ndarray:
     """
     n, count = adjacency.shape[0], np.diff(adjacency.indptr)
     row = np.repeat(np.arange(n), count)
-    own = adjacency.indptr[:-1] + np.arange(
-        n
-    )  # where the word of each node starts, with its own color
+    own = adjacency.indptr[:-1] + np.arange(n)  # a word starts with the node's own color
     around = np.arange(len(row)) + row + 1
     ends = (4 * np.append(own, len(row) + n)).tolist()
     letters = np.empty(len(row) + n, ">u4")  # big-endian, so that bytes compare like numbers
