@@ -1,1 +1,1 @@
-"""One question a module: `python -m benchmarks.NAME`, see README.md here."""
+"""Each module answers one question: `python -m benchmarks.NAME`. See README.md."""

@@ -1,4 +1,4 @@
-"""The tables of `cross_validation`, `scaling`, `reddit_shape` and `kernels` from their records."""
+"""The tables of `cross_validation`, `scaling`, `reddit_shape` and `graph_kernels` from their records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = "–"
 
 
 def cell(value: Any, form: str = ",.0f", unit: str = "") -> str:
-    """A number; a dash for what was not measured or failed, and for the 0 MiB of old records on a CPU."""
+    """A number, or a dash if it failed or was not measured, or is 0 MiB in an old CPU record."""
     measured = isinstance(value, int | float) and value > 0
     return f"{value:{form}}{unit}" if measured else NOTHING
 
@@ -45,7 +45,7 @@ Found = dict[str, tuple[dict[str, Any], dict[str, Any]]]
 
 
 def found_rows(source: str, part: str) -> Found:
-    """For each data set its row in the last record where it has this part, and that record."""
+    """For each data set, the last record that has this part of its row: the row and the record."""
     found: Found = {}
     for record in records_of(source):
         for name, row in record["rows"].items():
@@ -55,19 +55,19 @@ def found_rows(source: str, part: str) -> Found:
 
 
 def origins(found: Found) -> list[str]:
-    """Where the rows come from; with the names of the data sets if not all are of one run."""
+    """The origin of the rows, with the names of the data sets if they come from several runs."""
     names: dict[str, list[str]] = {}
     for name, (_, record) in found.items():
         workers = record.get("workers")
-        place = f"{workers} workers; {where(record)}" if workers else where(record)
-        names.setdefault(place, []).append(name)
+        origin = f"{workers} workers; {where(record)}" if workers else where(record)
+        names.setdefault(origin, []).append(name)
     if len(names) == 1:
         return list(names)
-    return [f"- {', '.join(sets)}: {place}" for place, sets in names.items()]
+    return [f"- {', '.join(sets)}: {origin}" for origin, sets in names.items()]
 
 
 def failures(found: Found) -> list[str]:
-    """Who failed where, and why."""
+    """Which competitor failed on which data set, and why."""
     return [
         f"{title} on {name} ({row[key]['failed']})"
         for name, (row, _) in found.items()
@@ -77,7 +77,7 @@ def failures(found: Found) -> list[str]:
 
 
 def to_best_peer(row: dict[str, Any]) -> float | None:
-    """Our ratio to the fastest peer, if there were several to choose from."""
+    """Our ratio to the fastest peer, if there were at least two."""
     rates = [row[peer] for peer in PEERS if isinstance(row.get(peer), int | float)]
     if len(rates) < 2 or not isinstance(row["cohort"], int | float):
         return None
@@ -85,7 +85,7 @@ def to_best_peer(row: dict[str, Any]) -> float | None:
 
 
 def throughput(source: str) -> str | None:
-    """Graphs a second of training."""
+    """Training throughput in graphs per second."""
     found = found_rows(source, "cohort")
     if not found:
         return None
@@ -108,7 +108,7 @@ def throughput(source: str) -> str | None:
 
 
 def memory(source: str) -> str | None:
-    """Peak memory of training."""
+    """Peak memory during training."""
     found = found_rows(source, "cohort")
     if not found:
         return None
@@ -120,7 +120,7 @@ def memory(source: str) -> str | None:
 
 
 def inference(source: str) -> str | None:
-    """Graphs a second of evaluation of one model."""
+    """Evaluation throughput of one model in graphs per second."""
     found = found_rows(source, "inference")
     if not found:
         return None
@@ -132,15 +132,15 @@ def inference(source: str) -> str | None:
     for name, (row, _) in found.items():
         cells = [name]
         for size in batches:
-            of_size = row["inference"].get(size, {})
-            cells += [cell(of_size.get("ours")), cell(of_size.get("pyg"))]
-            cells += [times(of_size.get("ratio"))]
+            result = row["inference"].get(size, {})
+            cells += [cell(result.get("ours")), cell(result.get("pyg"))]
+            cells += [times(result.get("ratio"))]
         rows.append(cells)
     return page(lines(titles, rows), [], origins(found))
 
 
 def sizes(record: dict[str, Any]) -> str:
-    """The cost of a step against the size of the graphs."""
+    """The cost of a step by graph size."""
     rows, notes = [], []
     for row in record["sizes"]:
         ours, pyg = row["ours"], row["pyg"]
@@ -161,7 +161,7 @@ def sizes(record: dict[str, Any]) -> str:
 
 
 def models(record: dict[str, Any]) -> str:
-    """The cost of a step against the number of models."""
+    """The cost of a step by number of models."""
     rows = [
         [
             str(row["models"]),
@@ -197,15 +197,15 @@ def reddit_shape(record: dict[str, Any]) -> str:
 
 
 def kernels(source: str) -> str | None:
-    """Seconds and MB of Gram matrices, each from the last record that has ours and GraKeL's, or else ours."""
+    """Seconds and MB of Gram matrices, from the last record with both ours and GraKeL, or else with ours."""
     found: Found = {}
     for record in records_of(source):
         for name, kernels in record["rows"].items():
             for kernel, row in kernels.items():
-                place = f"{name} | {kernel}"
-                better = "grakel" in row or "grakel" not in found.get(place, ({}, {}))[0]
+                key = f"{name} | {kernel}"
+                better = "grakel" in row or "grakel" not in found.get(key, ({}, {}))[0]
                 if "ours" in row and better:
-                    found[place] = row, record
+                    found[key] = row, record
     if not found:
         return None
     rows, notes = [], []
@@ -223,7 +223,7 @@ def kernels(source: str) -> str | None:
 
 
 def _matrix(result: dict[str, Any] | None) -> str:
-    """Seconds (MB); what was ended after so many seconds took more."""
+    """Seconds (MB), or "> limit" if it was stopped after that many seconds."""
     if result is None or "seconds" not in result:
         limit = (result or {}).get("at_least")
         return NOTHING if limit is None else f"> {limit:,.0f}"

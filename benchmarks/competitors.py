@@ -1,6 +1,6 @@
-"""Ours and its peers on one data set, ready for `contest`: training steps and evaluation.
+"""Our model and its peers on one data set, for `contest`: training steps and evaluation.
 
-All have the architecture, losses and batches of `cpu_step`. Peers train one model; ours M side by side.
+All use the architecture, losses and batches of `cpu_step`. Peers train one model; ours trains M models side by side.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ CONFIG = Training(batch_size=BATCH)
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What every competitor gets."""
+    """The input of every competitor."""
 
     dataset: GraphDataset  # on the host
     device: str = "cpu"
-    workers: int = 0  # processes that collate batches, of the peer that has them
+    workers: int = 0  # processes that collate batches, for `pyg-loader`
 
     @cached_property
     def on_device(self) -> GraphDataset:
@@ -40,24 +40,24 @@ class Setting:
 
     @cached_property
     def graphs(self) -> list[Data]:
-        """All graphs as PyG's."""
+        """All graphs as PyG data objects."""
         return to_pyg(self.dataset, range(len(self.dataset)))
 
     @property
     def clusters(self) -> tuple[int, int]:
-        """One number for the data set at each pooling, as the peers need it."""
+        """One number of clusters per pooling for the whole data set, which the peers require."""
         first = math.ceil(RATIO * self.dataset.largest)
         return first, math.ceil(RATIO * first)
 
     @property
     def shape(self) -> tuple[int, int, int, tuple[int, int]]:
-        """Of a peer's model: features, hidden size, classes, clusters."""
+        """The arguments of a peer's model: features, hidden size, classes, clusters."""
         dataset = self.dataset
         return dataset.num_features, HIDDEN, dataset.num_classes, self.clusters
 
 
 def rehearsals_on(device: str) -> int:
-    """How often ours rehearses: on a GPU a program is captured at the second step of its size."""
+    """How often our model rehearses: on a GPU, a step is captured the second time its size occurs."""
     return 2 if device == "cuda" else 0
 
 
@@ -71,7 +71,7 @@ class Ours:
         everything, nothing = np.arange(len(dataset)), np.empty(0, np.int64)
         folds = [Fold(everything, nothing, nothing)] * models
         self.cohort = Cohort(model, dataset, folds, [CONFIG] * models)
-        self.evaluations: dict[int, Evaluation] = {}  # by the size of a batch
+        self.evaluations: dict[int, Evaluation] = {}  # by batch size
 
     def steps(self, chosen: np.ndarray) -> None:
         """Training steps on these graphs, [steps, M, B], as an epoch of them alone."""
@@ -86,15 +86,15 @@ class Ours:
 
 
 def _orders(chosen: np.ndarray) -> list[np.ndarray]:
-    """The graphs of each model one after the other."""
+    """The graphs of each model in one sequence."""
     return list(chosen.transpose(1, 0, 2).reshape(chosen.shape[1], -1))
 
 
-Batches = Callable[[np.ndarray], Iterable[Batch]]  # of the graphs with these numbers: [steps, B]
+Batches = Callable[[np.ndarray], Iterable[Batch]]  # graph numbers [steps, B] → batches
 
 
 class Peer:
-    """One model of a peer, and where its batches come from."""
+    """One model of a peer, with a source of batches."""
 
     def __init__(self, setting: Setting, model: nn.Module, batches: Batches):
         self.device, self.batches = setting.device, batches
@@ -109,7 +109,7 @@ class Peer:
 
     @torch.no_grad()
     def evaluate(self, chosen: np.ndarray) -> int:
-        """How many of these graphs it has right: [batches, 1, B]."""
+        """The number of correctly classified graphs among these: [batches, 1, B]."""
         self.model.eval()
         right = torch.zeros((), dtype=torch.int64, device=self.device)
         for batch in self.batches(chosen[:, 0]):
@@ -119,7 +119,7 @@ class Peer:
 
 
 def collated(setting: Setting) -> Batches:
-    """Batches put together one by one, between the steps."""
+    """Batches collated one by one between the steps."""
 
     def batches(chosen: np.ndarray) -> Iterator[Batch]:
         for own in chosen:
@@ -129,7 +129,7 @@ def collated(setting: Setting) -> Batches:
 
 
 def loaded(setting: Setting) -> Batches:
-    """Batches put together ahead by PyG's loader with worker processes."""
+    """Batches collated in advance by the worker processes of PyG's loader."""
     order: list[list[int]] = []
     loader = DataLoader(
         setting.graphs,
@@ -147,12 +147,12 @@ def loaded(setting: Setting) -> Batches:
 
 
 def pyg(setting: Setting) -> Peer:
-    """PyG's dense operator; the peer that ratios refer to."""
+    """PyG's dense operator: the peer that all ratios refer to."""
     return Peer(setting, PygDiffPool(*setting.shape), collated(setting))
 
 
 class Exact(Peer):
-    """A peer as PyTorch comes: products of float32 are exact, whatever the others' are."""
+    """A peer with PyTorch's default precision: full float32 products, even if the others use TF32."""
 
     def steps(self, chosen: np.ndarray) -> None:
         before = torch.get_float32_matmul_precision()
@@ -164,19 +164,19 @@ class Exact(Peer):
 
 
 def pyg_float32(setting: Setting) -> Peer:
-    """The same as `pyg` with exact products."""
+    """`pyg` with full float32 products."""
     return Exact(setting, PygDiffPool(*setting.shape), collated(setting))
 
 
 def pyg_compiled(setting: Setting) -> Peer:
-    """The same, with everything behind the padding compiled; padded sizes differ from batch to batch."""
+    """`pyg` with everything after the padding compiled; padded sizes differ from batch to batch."""
     model = PygDiffPool(*setting.shape)
     model.dense = torch.compile(model.dense, dynamic=True)  # type: ignore[method-assign]
     return Peer(setting, model, collated(setting))
 
 
 def pyg_loader(setting: Setting) -> Peer:
-    """The same as `pyg`, fed by worker processes."""
+    """`pyg` with batches from worker processes."""
     return Peer(setting, PygDiffPool(*setting.shape), loaded(setting))
 
 
@@ -196,5 +196,5 @@ PEERS: dict[str, Callable[[Setting], Peer]] = {
     "pyg-loader": pyg_loader,
     "tgp": tgp,
     "tgp-unbatched": tgp_unbatched,
-    "pyg-compile": pyg_compiled,  # last: its compiling would disturb the warm-up of others
+    "pyg-compile": pyg_compiled,  # last, because compiling would disturb the warm-up of the others
 }

@@ -1,7 +1,7 @@
-"""Competitors on the same work: each warmed up, then timed in turns, and none can stop the others.
+"""Run competitors on the same work: warm each up, then time them in turns. A failure of one does not stop the others.
 
-A piece of work is a stack of batches: the numbers of graphs [steps, M, B], a batch of B for each of M models. A
-competitor with one model takes that of the first.
+A piece of work is a stack of batches: graph numbers [steps, M, B], with a batch of B graphs for each of M models. A
+competitor with one model uses the batches of the first.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 import torch
 
 Work = Callable[[np.ndarray], object]
-LEAST = 2  # timed steps in a turn
-WARM_UP_LIMIT, TURN_LIMIT = 180.0, 60.0  # seconds: a competitor that takes longer is out
+MIN_STEPS = 2  # timed steps in a turn
+WARM_UP_LIMIT, TURN_LIMIT = 180.0, 60.0  # seconds; a competitor that takes longer fails
 
 
 class OutOfTime(BaseException):
-    """Not an `Exception`, so that no library on the way takes it for an error that it can mend."""
+    """Not an `Exception`, so that no library in between catches it."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the main thread after so many seconds."""
+    """Raise `OutOfTime` in the main thread after this many seconds."""
 
     def ring(*_: object) -> None:
         raise OutOfTime
@@ -42,9 +42,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def trouble(work: Callable[[], object], seconds: float) -> str | None:
-    """Do the work; what went wrong in one line, or None."""
+    """Do the work; return the error in one line, or None."""
     if seconds <= 0:
-        return "its time to warm up was spent on earlier data sets"
+        return "its warm-up time was used up on earlier data sets"
     try:
         with time_limit(seconds):
             work()
@@ -59,7 +59,7 @@ def trouble(work: Callable[[], object], seconds: float) -> str | None:
 
 
 def timed(work: Callable[[], object], device: str) -> float:
-    """Seconds, until the device has done it."""
+    """The seconds until the device has finished."""
     if device == "cuda":
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -70,7 +70,7 @@ def timed(work: Callable[[], object], device: str) -> float:
 
 
 def peak(work: Callable[[], object], device: str) -> float | None:
-    """Peak memory of the GPU in MiB above what was there before; None on the CPU."""
+    """Peak GPU memory in MiB above the memory in use before; None on the CPU."""
     if device != "cuda":
         work()
         return None
@@ -83,25 +83,25 @@ def peak(work: Callable[[], object], device: str) -> float | None:
 
 
 class Entrant:
-    """A competitor: `make` builds it and gives the work that is timed. What goes wrong is kept as words.
+    """A competitor: `make` builds it and returns the work to time. Errors are kept as text.
 
-    One that captures a program at the second step of a size rehearses its turns, so that the steps of a long run are
-    timed; the seconds of that count as warm-up.
+    A competitor that captures a step the second time its size occurs rehearses its turns, so that the timed steps are
+    like those of a long run; rehearsals count as warm-up.
     """
 
     def __init__(
-        self, make: Callable[[], Work], most_steps: int, models: int = 1, rehearsals: int = 0
+        self, make: Callable[[], Work], max_steps: int, models: int = 1, rehearsals: int = 0
     ):
-        self.make, self.models, self.steps = make, models, most_steps
+        self.make, self.models, self.steps = make, models, max_steps
         self.rehearsals = rehearsals
         self.work: Work | None = None
         self.failed: str | None = None
         self.mib: float | None = None
         self.warm_up_seconds = 0.0
-        self.times: list[float] = []  # of each turn
+        self.times: list[float] = []  # seconds of each turn
 
     def warm_up(self, chosen: np.ndarray, device: str, limit: float, turn_seconds: float) -> None:
-        """Build it and do the work once, untimed; then choose how many steps a turn of `turn_seconds` has."""
+        """Build it and do the work once, untimed; then choose the number of steps for a turn of `turn_seconds`."""
         own = chosen[: self.steps, : self.models]
 
         def first() -> None:
@@ -109,16 +109,16 @@ class Entrant:
             self.mib = peak(lambda: work(own), device)
             for _ in range(self.rehearsals):
                 work(own)
-            few = own[:LEAST]
+            few = own[:MIN_STEPS]
             pace = timed(lambda: work(few), device) / len(few)
-            self.steps = min(max(int(turn_seconds / pace), LEAST), len(own))
+            self.steps = min(max(int(turn_seconds / pace), MIN_STEPS), len(own))
 
         start = time.perf_counter()
         self._attempt(first, limit)
         self.warm_up_seconds = time.perf_counter() - start
 
     def rehearse(self, draws: Sequence[np.ndarray], device: str) -> None:
-        """Do the work of all turns, untimed, as often as it rehearses."""
+        """Do the work of all turns, untimed, `rehearsals` times."""
         work = self.work
         if work is None or self.rehearsals == 0:
             return
@@ -131,7 +131,7 @@ class Entrant:
         self.warm_up_seconds += timed(lambda: self._attempt(all_turns, WARM_UP_LIMIT), device)
 
     def turn(self, chosen: np.ndarray, device: str) -> None:
-        """The first steps of this work, timed."""
+        """Time the first steps of this work."""
         work, own = self.work, chosen[: self.steps, : self.models]
         if work is not None:
             self._attempt(lambda: self.times.append(timed(lambda: work(own), device)), TURN_LIMIT)
@@ -144,7 +144,7 @@ class Entrant:
                 torch.cuda.empty_cache()
 
     def result(self, batch: int) -> dict[str, Any]:
-        """Graphs a second over all turns with so many graphs in a batch, the median ms of a step, MiB."""
+        """Graphs per second over all turns for this batch size, the median ms per step, and MiB."""
         if self.failed is not None:
             return {"failed": self.failed}
         graphs = batch * self.models * self.steps * len(self.times)
@@ -164,9 +164,9 @@ def contest(
     seconds: float,
     limits: Mapping[str, float] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """The results of all: the first draw warms up, of each later one everybody has a turn.
+    """The results of all competitors: the first draw is for warm-up, and each has a turn with every later one.
 
-    `seconds`: of all turns of a competitor together, about. `limits`: seconds for its warm-up, if not the usual ones.
+    `seconds` is the approximate time of all turns of a competitor. `limits` overrides the seconds for its warm-up.
     """
     limits = limits or {}
     for name, entrant in entrants.items():
@@ -182,7 +182,7 @@ def contest(
 def draw(
     rng: np.random.Generator, graphs: int, shape: tuple[int, int, int], count: int
 ) -> list[np.ndarray]:
-    """So many pieces of work [steps, M, B]; no graph twice in a batch."""
+    """`count` pieces of work [steps, M, B]; a graph occurs at most once in a batch."""
     steps, models, batch = shape
     return [
         np.stack(
@@ -196,7 +196,7 @@ def draw(
 
 
 def tidy() -> None:
-    """Let go of what the last contest left: worker processes, programs, memory."""
+    """Release what the last contest left behind: worker processes, compiled programs, memory."""
     gc.collect()
     torch.compiler.reset()
     if torch.cuda.is_available():
@@ -204,5 +204,5 @@ def tidy() -> None:
 
 
 def quotient(a: Any, b: Any) -> float | None:
-    """The quotient to one digit; None unless both were measured."""
+    """The quotient rounded to one digit; None unless both were measured."""
     return round(a / b, 1) if isinstance(a, int | float) and isinstance(b, int | float) else None

@@ -1,8 +1,8 @@
-"""Which methods solve the embedded data? DiffPool does, flat GraphSAGE of its depth and width does not. Five seeds.
+"""Which methods solve the embedded data? DiffPool does; flat GraphSAGE of the same depth and width does not.
 
-The seed fixes the data, the split, the parameters and the order of the batches. `graphsage-max` is the same flat
-network with a maximum as its readout, which has a shortcut on this data (see diffpool/data/embedded.py); `diffpool-max`
-is DiffPool with that readout. One record for each row.
+By default there are five seeds; a seed determines the data, the split, the parameters and the order of the batches.
+`graphsage-max` is the flat network with max readout, which has a shortcut on this data (see diffpool/data/embedded.py);
+`diffpool-max` is DiffPool with that readout. Each row has its own record.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument(
-        "--rows", default="diffpool,graphsage", help=f"of {', '.join(ROWS)}, or all"
+        "--rows",
+        default="diffpool,graphsage",
+        help=f"comma-separated rows, or all; available: {', '.join(ROWS)}",
     )
-    options.add_argument("--epochs", type=int, help="instead of the default")
+    options.add_argument("--epochs", type=int, help="number of epochs instead of the default")
     options.add_argument("--graphs", type=int, default=2000)
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     chosen = begin(options)

@@ -1,12 +1,12 @@
-"""How good and how fast is Graclus, against METIS and spectral clustering?
+"""How good and how fast is our Graclus compared with METIS and spectral clustering?
 
 Normalized cut and time on planted partitions, and on samples of each data set with ceil(0.1 n) and ceil(0.25 n)
-clusters; then the time that whole data sets take with ceil(0.25 n) clusters and a quarter of these above them.
+clusters; then the time for whole data sets with ceil(0.25 n) clusters and a quarter of these at the second level.
 
-METIS minimizes the weight of the edges between parts of equal size, so that its normalized cut is no judgement on it.
-Spectral clustering is scikit-learn's with k-means. A cluster that a peer leaves empty gets the node that costs least,
-as an empty one would cost nothing. Graphs with more than `--largest` nodes are not sampled: spectral clustering takes
-long there.
+METIS minimizes the weight of the edges between parts of equal size, so its normalized cut does not reflect its quality.
+Spectral clustering is scikit-learn's, with k-means. An empty cluster would cost nothing, so a cluster that a peer
+leaves empty gets the cheapest node. Graphs with more than `--largest` nodes are not sampled, because spectral
+clustering is slow there.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from diffpool.data import RawGraphs
 from diffpool.data.tu_collection import load_raw
 
 DATASETS = ("PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111")
-SHARES = (0.1, 0.25)  # clusters of a node
-SMALLEST = 8  # nodes of a graph in a sample
-# (nodes, clusters, probability of an edge inside and between): from easy to hardly there
+SHARES = (0.1, 0.25)  # clusters per node
+SMALLEST = 8  # minimum number of nodes of a sampled graph
+# (nodes, clusters, probability of an edge inside and between clusters): from easy to hard
 PLANTED = (
     *((100, 2, 0.3, 0.05), (200, 2, 0.1, 0.04), (300, 3, 0.15, 0.05), (400, 8, 0.3, 0.03)),
     *((600, 12, 0.3, 0.02), (1000, 5, 0.05, 0.01), (1000, 20, 0.3, 0.03), (2000, 20, 0.1, 0.005)),
@@ -47,7 +47,7 @@ class Case:
 
 
 def planted(nodes: int, clusters: int, inside: float, between: float, seed: int = 0) -> Case:
-    """Clusters of equal size, and an edge with these probabilities inside one and between two."""
+    """Clusters of equal size, with these probabilities of an edge inside and between clusters."""
     rng = np.random.default_rng(seed)
     label = np.arange(nodes) % clusters
     probability = np.where(label[:, None] == label, inside, between)
@@ -67,7 +67,7 @@ def matrices(raw: RawGraphs, graphs: np.ndarray) -> Iterator[csr_array]:
 
 
 def sample(raw: RawGraphs, count: int, largest: int) -> list[csr_array]:
-    """So many graphs, neither tiny nor huge."""
+    """`count` random graphs with `SMALLEST` to `largest` nodes."""
     candidates = np.flatnonzero((raw.sizes >= SMALLEST) & (raw.sizes <= largest))
     count = min(count, len(candidates))
     chosen = np.random.default_rng(0).choice(candidates, count, replace=False)
@@ -77,10 +77,10 @@ def sample(raw: RawGraphs, count: int, largest: int) -> list[csr_array]:
 def metis(adjacency: csr_array, clusters: int) -> np.ndarray:
     import pymetis
 
-    edges = csr_array(adjacency - diags_array(adjacency.diagonal()))  # it knows no loops
+    edges = csr_array(adjacency - diags_array(adjacency.diagonal()))  # METIS does not support loops
     edges.eliminate_zeros()
     where = pymetis.CSRAdjacency(edges.indptr.tolist(), edges.indices.tolist())
-    weights = edges.data.round().astype(int).tolist()  # nor other weights than integers
+    weights = edges.data.round().astype(int).tolist()  # and only integer weights
     parts = pymetis.part_graph(clusters, where, eweights=weights)[1]
     return filled(adjacency, np.array(parts, dtype=np.int64), clusters)
 
@@ -96,7 +96,7 @@ def spectral(adjacency: csr_array, clusters: int) -> np.ndarray:
 
 
 def filled(adjacency: csr_array, labels: np.ndarray, clusters: int) -> np.ndarray:
-    """With the node that costs least in each empty cluster."""
+    """Move the cheapest node into each empty cluster."""
     labels, degree = labels.copy(), adjacency.sum(axis=1)
     row = np.repeat(np.arange(len(labels)), np.diff(adjacency.indptr))
     for empty in np.flatnonzero(np.bincount(labels, minlength=clusters) == 0):
@@ -106,7 +106,8 @@ def filled(adjacency: csr_array, labels: np.ndarray, clusters: int) -> np.ndarra
         inside = np.bincount(labels, own, minlength=clusters)[labels]
         with np.errstate(divide="ignore", invalid="ignore"):
             cost = inside / volume - (inside - 2 * own) / (volume - degree)
-        cost = np.where(degree > 0, cost, -1)  # alone, a node without edges costs nothing
+        # as its own cluster, a node without edges costs nothing
+        cost = np.where(degree > 0, cost, -1)
         cost[np.bincount(labels, minlength=clusters)[labels] == 1] = np.inf
         labels[cost.argmin()] = empty
     return labels
@@ -120,7 +121,7 @@ WHO: dict[str, Callable[[csr_array, int], np.ndarray]] = {
 
 
 def compare(cases: list[Case]) -> dict[str, Any]:
-    """Everybody's mean cut and seconds, and ours relative to the better of the peers, on average and at worst."""
+    """Mean cut and seconds of each method, and our cut relative to the better peer, on average and at worst."""
     cuts: dict[str, list[float]] = {who: [] for who in WHO}
     seconds: dict[str, float] = dict.fromkeys(WHO, 0.0)
     for case in cases:
@@ -144,13 +145,13 @@ def compare(cases: list[Case]) -> dict[str, Any]:
 
 
 def relative(ours: float, *peers: float) -> float:
-    """Our cut divided by the best of the peers'; 1 if both are nothing."""
+    """Our cut divided by the best cut of the peers; 1 if both are zero."""
     best = min(peers)
     return ours / best if best > 1e-9 else 1.0 if ours < 1e-9 else np.inf
 
 
 def whole(raw: RawGraphs) -> dict[str, Any]:
-    """Seconds for all graphs in two levels, and for the slowest one."""
+    """The seconds for two levels of all graphs, and of the slowest graph."""
     seconds = []
     for adjacency in matrices(raw, np.arange(len(raw))):
         first = max(ceil(0.25 * adjacency.shape[0]), 1)
@@ -196,10 +197,16 @@ def main() -> None:
     options.set_defaults(threads=1)
     options.add_argument("--data-dir", required=True, type=Path, help="folder with the zip files")
     options.add_argument("--datasets", default=",".join(DATASETS))
-    options.add_argument("--graphs", type=int, default=50, help="of each data set (default 50)")
-    options.add_argument("--largest", type=int, default=1000, help="nodes of a graph (1000)")
-    options.add_argument("--seeds", type=int, default=3, help="of each planted partition (3)")
-    options.add_argument("--no-whole", action="store_true", help="leave out whole data sets")
+    options.add_argument(
+        "--graphs", type=int, default=50, help="graphs sampled from each data set (default 50)"
+    )
+    options.add_argument(
+        "--largest", type=int, default=1000, help="maximum nodes of a graph (default 1000)"
+    )
+    options.add_argument(
+        "--seeds", type=int, default=3, help="seeds for each planted partition (default 3)"
+    )
+    options.add_argument("--no-whole", action="store_true", help="skip whole data sets")
     chosen = begin(options)
     with threadpool_limits(chosen.threads):
         result = run(chosen)

@@ -1,7 +1,7 @@
-"""How do time and memory of a classifier with one pooling grow with the size of one graph?
+"""How do time and memory of a classifier with one pooling grow with the size of a graph?
 
-Forward and backward on one random graph of n nodes and 4 n edges with 64 clusters, on the CPU, each size in a process
-of its own so that the peak of one does not hide that of another.
+A forward and backward pass on one random graph with n nodes, 4 n edges and 64 clusters, on the CPU. Each size runs in
+its own process, so that the peak memory of one does not hide that of another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLUSTERS, FEATURES, CLASSES = 64, 16, 2
 
 
 def random_graph(num_nodes: int, num_edges: int) -> tuple[SparseGraphs, torch.Tensor]:
-    """One graph with so many undirected edges, and random features."""
+    """One graph with `num_edges` undirected edges, and random features."""
     rng = np.random.default_rng(0)
     edges = np.empty((0,), dtype=np.int64)
     while len(edges) < num_edges:
@@ -48,11 +48,11 @@ def model() -> GraphClassifier:
 
 
 def check() -> None:
-    """The fast path against the definition with an n × n matrix, on a graph where that fits."""
+    """Compare with the definition, which uses an n × n matrix, on a small graph."""
     graphs, x = random_graph(200, 800)
     classifier = model().double().eval()
     prediction = classifier(graphs.to(dtype=torch.float64), x.double())
-    s = prediction.assignments[0].s
+    s = prediction.assignments[0].of_graph(0)
     adj = torch.zeros(200, 200, dtype=torch.float64)
     row = torch.repeat_interleave(torch.arange(200), graphs.adj.indptr.diff())
     adj[row, graphs.adj.indices] = 1
@@ -93,7 +93,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument(
-        "--size", type=int, help="measure this size only, here (used by the benchmark itself)"
+        "--size", type=int, help="measure only this size, in this process (used internally)"
     )
     chosen = begin(options)
     if chosen.size:
@@ -101,7 +101,7 @@ def main() -> None:
         return
     check()
     rows = []
-    print(f"{'nodes':>8} {'edges':>8} {'seconds':>9} {'peak GiB':>9} {'of it before':>13}")
+    print(f"{'nodes':>8} {'edges':>8} {'seconds':>9} {'peak GiB':>9} {'before, GiB':>13}")
     for size in SIZES:
         command = [sys.executable, "-m", "benchmarks.large_graph", "--size", str(size)]
         command += ["--repeats", str(chosen.repeats), "--threads", str(chosen.threads)]

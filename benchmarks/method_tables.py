@@ -1,4 +1,4 @@
-"""The tables of docs/methods.md: what the methods cost, Set2Set against DiffPool, everybody on the embedded data."""
+"""The tables of docs/methods.md: the cost of each method, Set2Set compared with DiffPool, and the embedded data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SET2SET = ("graphsage", "set2set", "set2set-nodes")  # compared with DiffPool
 
 
 def methods() -> str | None:
-    """Parameters and speed of every method, of the last record that has it with several models side by side."""
+    """Parameters and speed of every method, from its last record with several models side by side."""
     found: dict[str, dict[str, Any]] = {}
     for record in records_of("methods"):
         for name, row in record["rows"].items():
@@ -44,7 +44,7 @@ def methods() -> str | None:
 
 
 def set2set() -> str | None:
-    """Seconds of an epoch of one model on each data set, and how many times those of DiffPool."""
+    """Seconds per epoch of one model on each data set, and the ratio to DiffPool."""
     found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     for record in records_of("methods"):
         for name, row in record["rows"].items():
@@ -72,7 +72,7 @@ def set2set() -> str | None:
 
 
 def embedded() -> str | None:
-    """Test accuracy of every method on the embedded data."""
+    """The test accuracy of every method on the embedded data."""
     rows = {name: record for name in ROWS if (record := last("embedded", name)) is not None}
     if not rows:
         return None
@@ -92,7 +92,7 @@ def embedded() -> str | None:
 
 
 def graclus(record: dict[str, Any]) -> str:
-    """Normalized cuts of ours, METIS and spectral clustering, and seconds for whole data sets."""
+    """Normalized cuts of our Graclus, METIS and spectral clustering, and seconds for whole data sets."""
     who = ("ours", "metis", "spectral")
     lines = [
         "| mean normalized cut (ms a graph) | graphs | ours | METIS | spectral | ours / the better | at worst "

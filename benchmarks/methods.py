@@ -1,9 +1,9 @@
-"""How many parameters does each neural method have, and how many graphs a second does it train?
+"""How many parameters does each neural method have, and how many graphs per second does it train on?
 
-Every method has its own settings (`diffpool.experiments.METHODS`), batches of 20 graphs and `--models` models side by
-side, ten as in a cross-validation. `set2set-nodes` is Set2Set with as many steps as the largest graph has nodes, as in
-the released code of the paper, which reports it to be 12 times slower than DiffPool. All methods of a data set take
-turns; what a method computes of the graphs beforehand is not timed here but stated (`preparation_s`).
+Every method uses its own settings (`diffpool.experiments.METHODS`), batches of 20 graphs and `--models` models side by
+side, by default ten as in a cross-validation. `set2set-nodes` is Set2Set with as many steps as the largest graph has
+nodes, as in the released code of the paper, which reports that it is 12 times slower than DiffPool. All methods take
+turns on a data set. The time for precomputed structures is not included, but recorded (`preparation_s`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def built(method: Method, dataset: GraphDataset, models: int) -> GraphClassifier
 
 
 class Trained:
-    """M models of a method, ready to be trained."""
+    """M models of a method, ready for training."""
 
     def __init__(self, method: Method, dataset: GraphDataset, models: int):
         everything, nothing = np.arange(len(dataset)), np.empty(0, np.int64)
@@ -61,7 +61,7 @@ class Trained:
 
 
 def compare(name: str, rows: list[str], chosen: Any) -> dict[str, Any]:
-    """Everybody on one data set."""
+    """All methods on one data set."""
     entrants, about = {}, {}
     for row in rows:
         method_name, changes = VARIANTS[row]
@@ -87,7 +87,7 @@ def compare(name: str, rows: list[str], chosen: Any) -> dict[str, Any]:
     steps = -(-size // BATCH)
     for row, result in results.items():
         if "ms" in result:
-            result["epoch_s"] = round(result["ms"] * steps / 1e3, 3)  # of each model
+            result["epoch_s"] = round(result["ms"] * steps / 1e3, 3)  # for each model
         about[row] |= result
     return {"graphs": size, "models": chosen.models, "methods": about}
 
@@ -96,12 +96,15 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--data-dir", help="folder with the zip files")
     options.add_argument("--datasets", default="ENZYMES")
+    available = ", ".join(VARIANTS)
     options.add_argument(
-        "--methods", default=",".join(METHODS), help=f"of {', '.join(VARIANTS)} (all methods)"
+        "--methods", default=",".join(METHODS), help=f"comma-separated; available: {available}"
     )
     options.add_argument("--models", type=int, default=10)
-    options.add_argument("--steps", type=int, default=20, help="in a turn, at most")
-    options.add_argument("--seconds", type=float, default=2.0, help="timed, of each, about")
+    options.add_argument("--steps", type=int, default=20, help="maximum number of steps in a turn")
+    options.add_argument(
+        "--seconds", type=float, default=2.0, help="approximate timed seconds for each method"
+    )
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     chosen = begin(options)
     rows = words_of(chosen.methods, list(VARIANTS), "methods")

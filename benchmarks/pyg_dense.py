@@ -1,4 +1,4 @@
-"""The peer: DiffPool as users of PyTorch Geometric write it, with its dense operator and padded batches."""
+"""A peer: DiffPool as in PyTorch Geometric's examples, with its dense operator and padded batches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from diffpool.data import GraphDataset
 
 
 class Gnn(nn.Module):
-    """Three SAGE layers with l2 and batch normalization, side by side, then perhaps a linear layer.
+    """Three SAGE layers with l2 and batch normalization, concatenated, then optionally a linear layer.
 
-    `conv` is one of PyG's; what it takes behind the features is passed on.
+    `conv` is a PyG convolution; its arguments after the features are passed on.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PygDiffPool(nn.Module):
         return self.dense(x, adj, mask)
 
     def dense(self, x: Tensor, adj: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The same of padded graphs: everything whose shapes do not depend on the data."""
+        """The part on padded graphs, whose shapes do not depend on the data."""
         auxiliary = x.new_zeros(())
         for embed, pool in zip(self.embed, self.pool, strict=False):
             s, z = pool(x, adj, mask), embed(x, adj, mask)
@@ -79,7 +79,7 @@ class PygDiffPool(nn.Module):
 
 
 def to_pyg(dataset: GraphDataset, chosen: Iterable[int]) -> list[Data]:
-    """Graphs of a data set on the host as PyG's."""
+    """Graphs of a data set on the host as PyG data objects."""
     indptr, source = dataset.graphs.adj.indptr, dataset.graphs.adj.indices
     starts, sizes = (
         t.tolist() for t in (dataset.graphs.layout.starts, dataset.graphs.layout.sizes)
@@ -107,5 +107,5 @@ def train_on(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch, c
 def step(
     model: nn.Module, optimizer: torch.optim.Optimizer, graphs: list[Data], clip: float
 ) -> None:
-    """One training step on the CPU, collation included, as in PyG's loader."""
+    """One training step on the CPU, including collation, as in PyG's loader."""
     train_on(model, optimizer, Batch.from_data_list(graphs), clip)

@@ -1,8 +1,8 @@
-"""How long does reading a TU data set take, and how much memory, against PyTorch Geometric's reader?
+"""How much time and memory does reading a TU data set take, compared with PyTorch Geometric's reader?
 
-Cold: from the zip file, with every check, and written to the cache. Cached: from our cache. PyG: `read_tu_data` from
-text files that were unpacked before, without the decompression. Each measurement is a process of its own, without
-the time of its imports; the three take turns. First ours is compared with PyG's, which removes self-loops.
+Cold: read and check the zip file, and write the cache. Cached: read our cache. PyG: `read_tu_data` on text files that
+were unpacked before. Each measurement runs in its own process and excludes imports; the three take turns. First, our
+result is compared with PyG's, which removes self-loops.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from diffpool.data.raw import RawGraphs
 from diffpool.data.tu_collection import load_raw
 
 MODES = ("cold", "cached", "pyg")
-LONG, FEW = 30, 2  # what takes more seconds than this is repeated less often
+LONG, FEW = 30, 2  # readings of more than 30 seconds are repeated twice only
 
 
 def compare(raw: RawGraphs, folder: Path) -> None:
-    """Raise unless PyG reads the same nodes, edges, labels, attributes and classes from the text files."""
+    """Raise an error unless PyG reads the same nodes, edges, labels, attributes and classes."""
     data, slices, widths = read_tu_data(str(folder), raw.name)
     sizes = np.diff(slices["x"]) if "x" in slices else data._num_nodes
     np.testing.assert_array_equal(raw.sizes, sizes)
@@ -49,12 +49,13 @@ def compare(raw: RawGraphs, folder: Path) -> None:
         np.testing.assert_array_equal(raw.node_attributes.astype(np.float32), data.x[:, :width])
     if raw.node_labels is not None:
         values = np.array([int(name) for name in raw.node_labels.names[0]])
-        place = (values - values.min())[raw.node_labels.codes[:, 0]]  # one-hot from the smallest
-        np.testing.assert_array_equal(place, data.x[:, width:].argmax(1))
+        # one-hot, smallest label first
+        column = (values - values.min())[raw.node_labels.codes[:, 0]]
+        np.testing.assert_array_equal(column, data.x[:, width:].argmax(1))
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process has had."""
+    """The peak memory of this process."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
@@ -63,7 +64,7 @@ def peak_megabytes() -> float:
 
 
 def measure(mode: str, name: str, data_dir: Path, text: Path) -> dict[str, float]:
-    """In this process: seconds, and the peak of memory."""
+    """Seconds and peak memory of one reading in this process."""
     if mode == "check":
         compare(load_raw(name, data_dir), text / name)
     before, start = peak_megabytes(), time.perf_counter()
@@ -96,7 +97,7 @@ def run(name: str, data_dir: Path, repeats: int) -> dict[str, dict[str, Any]]:
         work = Path(folder)
         with zipfile.ZipFile(data_dir / f"{name}.zip") as archive:
             archive.extractall(work / "text")
-        in_a_process("check", name, data_dir, work)  # and fills the cache
+        in_a_process("check", name, data_dir, work)  # this also fills the cache
         for number in range(repeats):
             for mode, done in runs.items():
                 if number < FEW or done[0]["seconds"] <= LONG:

@@ -1,4 +1,4 @@
-"""What every benchmark shares: options, a record of what was measured where, the JSON line, and reading records."""
+"""Shared by all benchmarks: command-line options, and writing and reading records."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ RECORDS = Path(__file__).parent / "records"
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """The options that every benchmark has."""
+    """The options of every benchmark."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument(
-        "--json", action="store_true", help="print one JSON object as the last line"
+        "--json", action="store_true", help="print the record as JSON on the last line"
     )
-    options.add_argument("--no-record", action="store_true", help="write no record")
+    options.add_argument("--no-record", action="store_true", help="do not write a record")
     options.add_argument(
-        "--records", type=Path, default=RECORDS, help="folder for the record (benchmarks/records)"
+        "--records",
+        type=Path,
+        default=RECORDS,
+        help="folder for records (default benchmarks/records)",
     )
     options.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
     options.add_argument(
         "--precision",
         choices=("tf32", "float32"),
         default="tf32",
-        help="products on a GPU, of ours and of every peer alike (default tf32)",
+        help="precision of products on a GPU, for ours and all peers (default tf32)",
     )
     return options
 
 
 def begin(options: argparse.ArgumentParser) -> argparse.Namespace:
-    """Read the command line and set what concerns all competitors: threads and precision."""
+    """Parse the command line and set the threads and precision of all competitors."""
     chosen = options.parse_args()
     torch.set_num_threads(chosen.threads)
     torch.set_float32_matmul_precision("high" if chosen.precision == "tf32" else "highest")
@@ -49,15 +52,15 @@ def begin(options: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def words_of(text: str, known: Sequence[str], what: str) -> list[str]:
-    """Words joined by commas, each of which must be known; none of an empty text."""
+    """Split a comma-separated list and check that every word is known."""
     words = [word for word in text.split(",") if word]
     if unknown := [word for word in words if word not in known]:
-        sys.exit(f"expected {what} of {', '.join(known)}, got {unknown[0]!r}")
+        sys.exit(f"expected {what} among {', '.join(known)}, got {unknown[0]!r}")
     return words
 
 
 def finish(name: str, result: dict[str, Any], options: argparse.Namespace) -> None:
-    """Append the record of a run, and print it as JSON if asked for."""
+    """Append the record of a run, and print it if `--json` is given."""
     record = {"benchmark": name, "command": _command(), **origin(), **result}
     if not options.no_record:
         options.records.mkdir(parents=True, exist_ok=True)
@@ -68,19 +71,19 @@ def finish(name: str, result: dict[str, Any], options: argparse.Namespace) -> No
 
 
 def records_of(name: str) -> list[dict[str, Any]]:
-    """The records of a benchmark, the oldest first."""
+    """The records of a benchmark, oldest first."""
     path = RECORDS / f"{name}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def last(name: str, row: str | None = None) -> dict[str, Any] | None:
-    """The last record of a benchmark, or the last one that has this row."""
+    """The last record of a benchmark, or its last record with this row."""
     records = [record for record in records_of(name) if row is None or row in record]
     return records[-1] if records else None
 
 
 def where(record: dict[str, Any]) -> str:
-    """Hardware, versions, commit and date, for people."""
+    """Hardware, versions, commit and date in one sentence."""
     hardware, versions = record["hardware"], record["versions"]
     products = f", products in {hardware['products']}" if "products" in hardware else ""
     gpu = f"{hardware['gpu']}{products}; " if hardware["gpu"] else ""
@@ -114,14 +117,14 @@ def origin() -> dict[str, Any]:
 
 
 def _command() -> str:
-    """The command as a reader would type it; folders are left out."""
+    """The command as typed, without the folders of paths."""
     words = [Path(word).name if os.sep in word else word for word in sys.argv[1:]]
     module = Path(sys.argv[0]).stem
     return " ".join(["python -m", f"benchmarks.{module}", *words])
 
 
 def _commit() -> str:
-    if named := os.environ.get("DIFFPOOL_COMMIT"):  # a copy of the tree without its history
+    if named := os.environ.get("DIFFPOOL_COMMIT"):  # for a copy without git history
         return named
     try:
         run = lambda *words: subprocess.run(  # noqa: E731

@@ -1,11 +1,11 @@
-"""Do ten folds of a set with the shape of REDDIT-MULTI-12K train as one cohort, in what time and memory?
+"""Can ten folds of a data set like REDDIT-MULTI-12K be trained as one cohort, and in what time and memory?
 
-The real set is not in reach, so this one is generated with its numbers: 11,929 graphs of 11 classes, 391 nodes and 457
-edges on average, the largest of 3,782 nodes; discussions are trees around hubs with some edges more. Features are those
-that the package uses for sets without labels. One epoch of the method `diffpool` in ten folds, validation included. It
-says nothing about accuracy.
+The real data set was not available, so this one is generated to match it: 11,929 graphs of 11 classes, 391 nodes and
+457 edges on average, 3,782 nodes in the largest; discussions are trees around hubs with some extra edges. Features are
+the default for data sets without labels. It runs one epoch of the method `diffpool` on ten folds, including validation,
+and says nothing about accuracy.
 
-Every training graph must have gone through the network of its fold once, with all its nodes.
+The benchmark checks that every training graph passes through the network of its fold exactly once, with all its nodes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from diffpool.nn import GraphClassifier
 from diffpool.training import Cohort
 
 GRAPHS, CLASSES, LARGEST = 11_929, 11, 3_782
-LOG_MEAN, LOG_SD, SMALLEST = 5.2915, 1.2, 5  # of the sizes, before they are cut off at both ends
-EARLY = 3  # a node is chosen at n · u^EARLY with u uniform: early ones are hubs
-MORE_EDGES = 0.2  # beside those of the tree, for each node; some coincide with others
-HUB = (0.1, 0.4)  # share of the nodes that answer the first one, in the first and the last class
+LOG_MEAN, LOG_SD, SMALLEST = 5.2915, 1.2, 5  # log-normal sizes, before clipping
+EARLY = 3  # node n · u^EARLY is chosen, with u uniform, so that early nodes are hubs
+MORE_EDGES = 0.2  # extra edges per node in addition to the tree; some are duplicates
+HUB = (0.1, 0.4)  # fraction of nodes that answer the first node, in the first and the last class
 
 
 def reddit_shaped(graphs: int = GRAPHS, seed: int = 0) -> GraphDataset:
-    """So many graphs; their sizes are the quantiles of one distribution, whatever the seed."""
+    """Generate graphs; their sizes are quantiles of a distribution and do not depend on the seed."""
     rng = np.random.default_rng(seed)
     normal = NormalDist(LOG_MEAN, LOG_SD)
     shares = (np.arange(graphs) + 0.5) / graphs
@@ -58,18 +58,18 @@ def reddit_shaped(graphs: int = GRAPHS, seed: int = 0) -> GraphDataset:
 def _discussions(
     rng: np.random.Generator, sizes: np.ndarray, hub: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Edges, one direction each: every node but the first answers the first or an earlier one, rather an early one."""
+    """Edges in one direction: every later node answers the first or an earlier node, preferably an early one."""
     graph = np.repeat(np.arange(len(sizes)), sizes)
     start = (np.cumsum(sizes) - sizes)[graph]
-    place = np.arange(len(graph)) - start
+    index = np.arange(len(graph)) - start
 
     def early(limit: np.ndarray) -> np.ndarray:
         return (limit * rng.random(len(limit)) ** EARLY).astype(np.int64)
 
-    parent = start + np.where(rng.random(len(graph)) < hub[graph], 0, early(place))
-    child = np.flatnonzero(place > 0)
-    somewhere = rng.integers(0, len(graph), round(MORE_EDGES * len(graph)))
-    first, limit = start[somewhere], sizes[graph[somewhere]]
+    parent = start + np.where(rng.random(len(graph)) < hub[graph], 0, early(index))
+    child = np.flatnonzero(index > 0)
+    node = rng.integers(0, len(graph), round(MORE_EDGES * len(graph)))
+    first, limit = start[node], sizes[graph[node]]
     one, other = first + early(limit), first + early(limit)
     apart = one != other
     return np.concatenate([child, one[apart]]), np.concatenate([parent[child], other[apart]])
@@ -77,7 +77,7 @@ def _discussions(
 
 @dataclass(frozen=True)
 class Census:
-    """What went through a network in training: graphs and nodes of each model, counted on the device."""
+    """Counts the graphs and nodes that pass through each model in training, on the device."""
 
     counts: torch.Tensor  # [M, 2]
 
@@ -96,7 +96,7 @@ class Census:
 
 
 def measure(dataset: GraphDataset, device: str, folds: int = 10, seed: int = 0) -> dict[str, Any]:
-    """One epoch of all folds as one cohort: seconds, MiB, graphs trained."""
+    """Train one epoch of all folds as one cohort: seconds, MiB, graphs trained."""
     sizes, y = dataset.graphs.layout.sizes.numpy(), dataset.y.numpy()
     splits = tuple(stratified_folds(y, seed, folds))
     method = settings_for("diffpool", dataset.name, epochs=1)
@@ -109,7 +109,7 @@ def measure(dataset: GraphDataset, device: str, folds: int = 10, seed: int = 0) 
     rows: list[Any] = []
     mib = peak(lambda: rows.extend(cohort.train_epoch()), device)
     expected = [[len(split.train), int(sizes[split.train].sum())] for split in splits]
-    assert census.counts.tolist() == expected, "a graph was dropped, cut or trained twice"
+    assert census.counts.tolist() == expected, "a graph was dropped, truncated or trained twice"
     graphs = sum(count for count, _ in expected)
     total = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else None
     return {
@@ -125,7 +125,7 @@ def measure(dataset: GraphDataset, device: str, folds: int = 10, seed: int = 0) 
 
 
 def shape(dataset: GraphDataset) -> dict[str, Any]:
-    """The numbers of the data set."""
+    """Statistics of the data set."""
     graphs = dataset.graphs
     return {
         "graphs": len(dataset),

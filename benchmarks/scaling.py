@@ -1,8 +1,8 @@
-"""How does the cost of a training step grow with the size of the graphs, and with the number of models side by side?
+"""How does the cost of a training step grow with the size of the graphs and with the number of models side by side?
 
-Sizes: generated graphs of n nodes with 2 n random edges, batches of 20, one model of ours and one of PyG's, where that
-fits. Models: M of ours on ENZYMES, a batch of 20 graphs each. The architecture is that of `cpu_step`. Memory is the
-peak of the GPU above what was there before.
+Sizes: generated graphs with n nodes and 2 n random edges, batches of 20, one model of ours and, if it fits, one of PyG.
+Models: M of our models on ENZYMES, each with batches of 20 graphs. The architecture is that of `cpu_step`. Memory is
+the peak GPU memory above the memory in use before.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SIZES = "100,300,1000,3000,10000"
 MODELS = "1,2,5,10,20,50,100"
 PARTS = ("sizes", "models")
 TURNS = 3
-PEER_STEPS = 3  # in a turn, at most: seconds each with the largest graphs
+PEER_STEPS = 3  # maximum in a turn: each takes seconds with the largest graphs
 
 
 def random_graphs(num_nodes: int, graphs: int = BATCH, seed: int = 0) -> GraphDataset:
-    """Graphs of one size with 2 n random edges each, some fewer where edges coincide; two classes."""
+    """Graphs of one size with 2 n random edges each (fewer after removing duplicates) and two classes."""
     rng = np.random.default_rng(seed)
     edges = 2 * num_nodes
     first = rng.integers(0, num_nodes, (graphs, edges))
@@ -44,7 +44,7 @@ def random_graphs(num_nodes: int, graphs: int = BATCH, seed: int = 0) -> GraphDa
 
 
 def size_row(num_nodes: int, device: str, steps: int, seconds: float) -> dict[str, Any]:
-    """Milliseconds of a step and MiB with graphs of this size: ours and PyG's."""
+    """Milliseconds per step and MiB with graphs of this size, for ours and PyG."""
     torch.manual_seed(0)
     setting = Setting(random_graphs(num_nodes), device)
     entrants = {
@@ -61,7 +61,7 @@ def size_row(num_nodes: int, device: str, steps: int, seconds: float) -> dict[st
 def model_row(
     dataset: GraphDataset, models: int, device: str, steps: int, seconds: float
 ) -> dict[str, Any]:
-    """Milliseconds of a step of so many models, graphs a second of all of them, MiB."""
+    """Milliseconds per step, graphs per second and MiB of this many models."""
     torch.manual_seed(0)
     setting = Setting(dataset, device)
     entrant = Entrant(lambda: Ours(setting, models).steps, steps, models, rehearsals_on(device))
@@ -76,13 +76,17 @@ def numbers(text: str) -> list[int]:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--data-dir", help="folder with ENZYMES.zip, for the models")
-    options.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    options.add_argument("--data-dir", help="folder with ENZYMES.zip, for the part `models`")
+    options.add_argument(
+        "--parts", default=",".join(PARTS), help=f"comma-separated parts: {', '.join(PARTS)}"
+    )
     options.add_argument("--sizes", type=numbers, default=SIZES, help=f"default {SIZES}")
     options.add_argument("--models", type=numbers, default=MODELS, help=f"default {MODELS}")
-    options.add_argument("--steps", type=int, default=10, help="in a turn, at most")
+    options.add_argument("--steps", type=int, default=10, help="maximum number of steps in a turn")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    options.add_argument("--seconds", type=float, default=1.0, help="timed steps of each, about")
+    options.add_argument(
+        "--seconds", type=float, default=1.0, help="approximate timed seconds for each competitor"
+    )
     chosen = begin(options)
     parts = words_of(chosen.parts, PARTS, "parts")
     result: dict[str, Any] = {"device": chosen.device}

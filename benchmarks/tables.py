@@ -1,4 +1,4 @@
-"""Write the tables of README.md, benchmarks/README.md, docs/methods.md and results/README.md from the records."""
+"""Write the tables in README.md, benchmarks/README.md, docs/methods.md and results/README.md from the records."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def reading(record: dict[str, Any]) -> str:
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
-Table = Callable[[], str | None]  # None: nothing was measured
+Table = Callable[[], str | None]  # returns None if nothing was measured
 
 
 def from_last(source: str, table: Callable[[dict[str, Any]], str], row: str | None = None) -> Table:
-    """The table of the last record of a benchmark (that has this row)."""
+    """The table of the last record of a benchmark, or of the last record with this row."""
 
-    def made() -> str | None:
+    def table_from_record() -> str | None:
         record = last(source, row)
         return None if record is None else table(record)
 
-    return made
+    return table_from_record
 
 
 TABLES: dict[str, Table] = {
@@ -104,7 +104,7 @@ TABLES: dict[str, Table] = {
 NOT_MEASURED = "\nNot measured yet.\n"
 
 
-# What was published under a protocol, percent: Tables 1 and 2 of the paper, and Errica et al. (2020) for `nested`.
+# Published accuracies in % by protocol: Tables 1 and 2 of the paper, and Errica et al. (2020) for `nested`.
 SETS = ("ENZYMES", "DD", "COLLAB", "PROTEINS")
 _PUBLISHED: dict[str, dict[str, tuple[float | None, ...]]] = {
     "inner-cv": {
@@ -143,21 +143,21 @@ PUBLISHED: dict[tuple[str, str], dict[str, float]] = {
 }
 
 
-TUNING = "tuning.jsonl"  # runs that were made to choose settings
+TUNING = "tuning.jsonl"  # runs that were used to choose settings
 
 
 def results() -> str:
-    """A table for each protocol, one row for each run in results/: mean ± sd over its folds."""
+    """One table per protocol, with a row for each run in results/: mean ± sd over its folds."""
     return _tables(_runs(_results()))
 
 
 def tuning() -> str:
-    """The same of the runs that were made to choose settings."""
+    """The same for the runs that were used to choose settings."""
     return _tables(_runs([ROOT / "results" / TUNING]))
 
 
 def nested() -> str | None:
-    """DiffPool under `nested`, beside what Errica et al. found."""
+    """DiffPool with the protocol `nested`, next to the numbers of Errica et al."""
     found = {
         run[0]["dataset"]: _accuracy(run)
         for run in _runs(_results())
@@ -177,7 +177,7 @@ def _results() -> list[Path]:
 
 
 def _runs(paths: list[Path]) -> list[list[dict[str, Any]]]:
-    """The records of each run; one that was made twice is two."""
+    """The records of each run; a run that was repeated counts as two runs."""
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
     seen: Counter[tuple[str, int, int]] = Counter()
     for path in paths:
@@ -219,8 +219,8 @@ def _result(records: list[dict[str, Any]]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-# Fields of settings that a row has in other words, or that come from the data.
-SAID_OTHERWISE = ("poolings", "epochs", "patience", "seed", "sorted_nodes", "field_count")
+# Settings that have their own column or words in a row, or that depend on the data.
+NOT_LISTED = ("poolings", "epochs", "patience", "seed", "sorted_nodes", "field_count")
 
 
 def _accuracy(records: list[dict[str, Any]]) -> str:
@@ -229,7 +229,7 @@ def _accuracy(records: list[dict[str, Any]]) -> str:
 
 
 def _of_repeats(records: list[dict[str, Any]]) -> str:
-    """The sd of the means of the repeats, where there are several."""
+    """The sd of the means of the repeats, if there are several."""
     repeats: dict[int, list[float]] = {}
     for record in records:
         repeats.setdefault(record["repeat"], []).append(record["accuracy"])
@@ -238,7 +238,7 @@ def _of_repeats(records: list[dict[str, Any]]) -> str:
 
 
 def _settings(records: list[dict[str, Any]]) -> str:
-    """What a row must say of its settings: features, poolings, epochs, and what is not the method's own."""
+    """The settings of a row: features, poolings, epochs, and whatever differs from the method's defaults."""
     first = records[0]
     if "kernel" in first["settings"]:
         return str(first["features"])
@@ -250,7 +250,7 @@ def _settings(records: list[dict[str, Any]]) -> str:
     for part, usual in (("architecture", method.architecture), ("training", method.training)):
         for name, default in json.loads(json.dumps(asdict(usual))).items():
             values = [record["settings"][part].get(name, default) for record in records]
-            if name in SAID_OTHERWISE:
+            if name in NOT_LISTED:
                 continue
             if any(value != values[0] for value in values):
                 chosen.append(name)
@@ -262,7 +262,7 @@ def _settings(records: list[dict[str, Any]]) -> str:
 
 
 def filled(text: str) -> str:
-    """The text with what stands between `<!-- generated: NAME -->` and `<!-- end -->` written anew."""
+    """Replace everything between `<!-- generated: NAME -->` and `<!-- end -->` by the current table."""
     for name, table in {**TABLES, "results": results, "tuning": tuning, "nested": nested}.items():
         before, start, rest = text.partition(f"<!-- generated: {name} -->")
         if start:

@@ -1,8 +1,8 @@
-"""The peer: DiffPool of torch-geometric-pool, batched and unbatched. It needs `pip install torch-geometric-pool`.
+"""A peer: DiffPool of torch-geometric-pool, batched and unbatched. It needs `pip install torch-geometric-pool`.
 
-The architecture of `pyg_dense` with sparse convolutions on the input graphs, as that library has them: with the same
-parameters both give the same logits. Batched, it pads the graphs for the first pooling; unbatched, it takes the edges
-and loops over the graphs.
+The architecture of `pyg_dense` with sparse convolutions on the input graphs, as in that library; with the same
+parameters, both give the same logits. Batched, it pads the graphs for the first pooling; unbatched, it pools from the
+edges and loops over the graphs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import torch_geometric  # noqa: F401 (must be there before the stand-in: it looks for torch_scatter too)
+import torch_geometric  # noqa: F401 (must be imported before the stub: it looks for torch_scatter too)
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import SAGEConv
@@ -23,15 +23,15 @@ from benchmarks.pyg_dense import Gnn
 
 
 def poolers() -> Any:
-    """`tgp.poolers`.
+    """Import `tgp.poolers`.
 
-    The library imports torch_scatter, which has no wheels on PyPI, but its DiffPool calls nothing of it. Where it is
-    not there, something stands in for it during the import; a call would fail.
+    The library imports torch_scatter, which has no wheels on PyPI, but its DiffPool does not use it. If torch_scatter
+    is not installed, a stub replaces it during the import; calling it would fail.
     """
     if find_spec("tgp") is None:
         raise ModuleNotFoundError("No module named 'tgp'", name="tgp")
-    stand_in = "torch_scatter" not in sys.modules and find_spec("torch_scatter") is None
-    if stand_in:
+    needs_stub = "torch_scatter" not in sys.modules and find_spec("torch_scatter") is None
+    if needs_stub:
         module = ModuleType("torch_scatter")
         for name in ("scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul"):
             setattr(module, name, None)
@@ -41,7 +41,7 @@ def poolers() -> Any:
 
         return tgp.poolers
     finally:
-        if stand_in:
+        if needs_stub:
             del sys.modules["torch_scatter"]
 
 
@@ -74,7 +74,7 @@ class TgpDiffPool(nn.Module):
                 Gnn(width, hidden, second, linear=False),
             ]
         )
-        # SᵀAS as in the paper, where the library would remove its diagonal and normalize it
+        # SᵀAS as in the paper; by default, the library removes its diagonal and normalizes it
         plain = {"remove_self_loops": False, "degree_norm": False}
         self.poolers = nn.ModuleList(
             poolers().DiffPool(2 * hidden + k, k, batched=way, **plain)

@@ -1,7 +1,7 @@
-"""Classes of nodes: does the community of a node carry mark A? Its mark may be further away than the network sees.
+"""Node classification: does the community of a node contain mark A, which may be outside its receptive field?
 
-The clusters of DiffPool gather what a community has; unpooling gives it back to every node. A flat network of the same
-depth sees five hops and must guess for the nodes beyond.
+DiffPool's clusters collect the features of a community, and lifting gives them back to every node. A flat network of
+the same depth sees five hops and has to guess for nodes farther away.
 """
 
 from dataclasses import replace
@@ -20,15 +20,16 @@ POOLED = replace(PAPER, order=ORDER, last_order=ORDER, hidden=32)
 
 
 def has_mark(dataset: GraphDataset) -> Tensor:
-    """1 for the nodes of a community in which some node carries mark A: [N]."""
+    """1 for the nodes of a community that contains mark A: [N]."""
     assert dataset.communities is not None
-    place = dataset.graphs.layout.graph_of_row * 100 + dataset.communities
-    mark = torch.zeros(int(place.max()) + 1).index_put((place,), dataset.x[:, -2], accumulate=True)
-    return (mark[place] > 0).long()
+    community = dataset.graphs.layout.graph_of_row * 100 + dataset.communities  # unique numbers
+    marks = torch.zeros(int(community.max()) + 1)
+    marks.index_put_((community,), dataset.x[:, -2], accumulate=True)
+    return (marks[community] > 0).long()
 
 
 def train(architecture: Architecture, dataset: GraphDataset, epochs: int) -> float:
-    """The accuracy on the nodes of the last fifth of the graphs, after training on the others."""
+    """Train on four fifths of the graphs; return the accuracy on the nodes of the others."""
     torch.manual_seed(0)
     shape = (dataset.num_features, 2, dataset.largest)
     model: NodeClassifier = build_for_nodes(architecture, *shape)
@@ -48,15 +49,15 @@ def train(architecture: Architecture, dataset: GraphDataset, epochs: int) -> flo
     model.eval()
     graphs, nodes = dataset.graphs.select(torch.arange(len(dataset) - held_out, len(dataset)))
     with torch.no_grad():
-        right = model(graphs, dataset.x[nodes]).logits.argmax(1) == y[nodes]
-    return float(right.double().mean())
+        correct = model(graphs, dataset.x[nodes]).logits.argmax(1) == y[nodes]
+    return float(correct.double().mean())
 
 
 def main(num_graphs: int = 400, epochs: int = 10) -> tuple[float, float]:
     dataset = embedded(num_graphs)
-    pooled, alone = (train(a, dataset, epochs) for a in (POOLED, flat(POOLED)))
-    print(f"nodes right: with pooling {100 * pooled:.1f} %, flat {100 * alone:.1f} %")
-    return pooled, alone
+    pooled, unpooled = (train(a, dataset, epochs) for a in (POOLED, flat(POOLED)))
+    print(f"node accuracy: with pooling {100 * pooled:.1f} %, flat {100 * unpooled:.1f} %")
+    return pooled, unpooled
 
 
 if __name__ == "__main__":

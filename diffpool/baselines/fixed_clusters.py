@@ -1,4 +1,4 @@
-"""Poolers whose assignment is not learned: clusters found beforehand (DiffPool-Det), and controls."""
+"""Poolers whose assignment is not learned: precomputed clusters (DiffPool-Det), and controls."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from diffpool.nn.random import LayerRandom
 
 
 class GivenClusters(Pooler):
-    """Equations 3 and 4 with the clusters of `graphs.prepared.nodes`: [N, L], a column for each pooling.
+    """Equations 3 and 4 with the clusters in `graphs.prepared.nodes`: [N, L], one column for each pooling.
 
-    Column l is the cluster of each node of the input at pooling l: clusters of clusters are counted by node, too.
+    Column l has the cluster of each input node after pooling l, also for clusters of clusters.
     """
 
     def forward(
@@ -32,15 +32,14 @@ class GivenClusters(Pooler):
             raise DataError(
                 "expected graphs with clusters for every pooling, got none: call diffpool.baselines.prepare first"
             )
-        own = given[:, 0]
-        s = z.new_zeros(len(z), clusters.largest).scatter(1, own[:, None], 1.0)
+        s = z.new_zeros(len(z), clusters.largest).scatter(1, given[:, :1], 1.0)
         if rows.real is not None:
             s = s * rows.real[:, None]
         return _pooled(graphs, s, z, clusters, _of_clusters(given, rows, clusters))
 
 
 class UniformClusters(Pooler):
-    """A control: every node belongs to all clusters of its graph alike, so all clusters are the same."""
+    """A control: every node belongs equally to all clusters of its graph, so all clusters are the same."""
 
     def forward(
         self,
@@ -65,12 +64,12 @@ def _pooled(
 
 
 def _of_clusters(given: Tensor, rows: Layout, clusters: Layout) -> Tensor:
-    """The columns behind the first, by cluster: [N, L] → [K, L − 1]; all nodes of a cluster have the same."""
+    """The columns after the first, one row for each cluster: [N, L] → [K, L − 1]. They agree within a cluster."""
     start = torch.cat(
         [clusters.device_starts, clusters.device_starts.new_full((1,), clusters.total)]
     )
-    place = start[rows.graph_of_row]
-    place = torch.where(place < clusters.total, place + given[:, 0], clusters.total)  # [N]
-    of_clusters = given.new_zeros(clusters.total + 1, given.shape[1] - 1)
-    index = place[:, None].expand(-1, given.shape[1] - 1)
-    return of_clusters.scatter_reduce(0, index, given[:, 1:], reduce="amax")[:-1]
+    row = start[rows.graph_of_row]
+    row = torch.where(row < clusters.total, row + given[:, 0], clusters.total)  # [N]
+    coarser = given.new_zeros(clusters.total + 1, given.shape[1] - 1)
+    index = row[:, None].expand(-1, given.shape[1] - 1)
+    return coarser.scatter_reduce(0, index, given[:, 1:], reduce="amax")[:-1]

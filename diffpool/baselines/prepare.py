@@ -1,4 +1,4 @@
-"""What an architecture wants computed of the graphs before any training, and what it takes from the data set."""
+"""Precomputed structures: what an architecture needs from the graphs before training starts."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import torch
 from scipy.sparse import csr_array
 
 from diffpool.architecture import Architecture, cluster_counts
+from diffpool.baselines.adjacency import Watch, adjacency_matrices
 from diffpool.baselines.cache import Arrays, cached
 from diffpool.baselines.ecc.pyramid import KronLevel, kron_pyramid, with_pyramid
 from diffpool.baselines.graclus import hierarchy
-from diffpool.baselines.matrices import Watch, matrices
 from diffpool.baselines.patchy_san.receptive_fields import field_edges, receptive_fields
 from diffpool.errors import SettingError
 from diffpool.graphs import Prepared, SparseGraphs
 from diffpool.nn import Clusters
 
-SORTED = 0.4  # the quantile of the sizes that SortPool keeps: 60 % of the graphs have more nodes (Zhang et al., 2018)
-LEVEL = ("parent", "sizes", "indptr", "source", "weights")  # of a `KronLevel`
+SORTED_QUANTILE = 0.4  # of the graph sizes: 60 % of the graphs have more nodes than SortPool keeps (Zhang et al., 2018)
+LEVEL_FIELDS = ("parent", "sizes", "indptr", "source", "weights")  # of a `KronLevel`
 
 
 def resolved(architecture: Architecture, sizes: np.ndarray) -> Architecture:
-    """The architecture with the numbers that it takes from the sizes [B] of the data set's graphs."""
+    """Fill in the settings that depend on the graph sizes [B] of the data set."""
     sizes = sizes if len(sizes) else np.ones(1)
     if architecture.readout == "sort" and architecture.sorted_nodes == 0:
-        kept = int(np.quantile(sizes, SORTED, method="higher"))
+        kept = int(np.quantile(sizes, SORTED_QUANTILE, method="higher"))
         architecture = replace(architecture, sorted_nodes=max(kept, 1))
     if architecture.readout == "fields" and architecture.field_count == 0:
         architecture = replace(architecture, field_count=max(round(float(sizes.mean())), 1))
@@ -41,13 +41,13 @@ def prepare(
     architecture: Architecture,
     graphs: SparseGraphs,
     largest: int | None = None,
-    watch: Watch = lambda share: None,
+    watch: Watch = lambda fraction: None,
     keep: bool = True,
 ) -> SparseGraphs:
-    """The graphs with what models of this architecture want of them (`Prepared`), if anything.
+    """Attach the precomputed structures that this architecture needs (`Prepared`); unchanged graphs if it needs none.
 
-    `largest`: nodes of the largest graph that the models are made for, by default of these. `keep`: what is computed
-    is kept in the cache, and found there the next time.
+    `largest` is the number of nodes of the largest graph that the models are built for; by default, of these graphs.
+    `watch` is called with the fraction done. With `keep`, results are read from the cache and written to it.
     """
     largest = graphs.layout.largest if largest is None else largest
     settings = wanted(architecture, largest)
@@ -58,22 +58,21 @@ def prepare(
         return graphs
     if graphs.prepared.what:
         raise SettingError(
-            "expected graphs as they were read, got some prepared for other settings: load them again"
+            "expected graphs without precomputed structures, got graphs prepared for other settings: load them again"
         )
     if graphs.adj_t is not graphs.adj:
         raise SettingError(
-            f"expected undirected graphs for {settings['kind']}, got directed ones: "
-            "leave out --directed, or use another method"
+            f"expected undirected graphs for {settings['kind']}, got directed graphs: "
+            "omit --directed, or use another method"
         )
-    here = graphs.to("cpu")
-    make = {"pyramid": _pyramid, "fields": _fields}.get(settings["kind"], _clusters)
-    made = make(settings, here, watch, keep)
-    made = replace(made, prepared=replace(made.prepared, what=what))
-    return made.to(graphs.degree.device)
+    compute = {"pyramid": _pyramid, "fields": _fields}.get(settings["kind"], _clusters)
+    result = compute(settings, graphs.to("cpu"), watch, keep)
+    result = replace(result, prepared=replace(result.prepared, what=what))
+    return result.to(graphs.degree.device)
 
 
 def wanted(architecture: Architecture, largest: int) -> dict[str, Any] | None:
-    """Everything that decides what is computed, besides the graphs; None for an architecture that wants nothing."""
+    """The settings that determine the precomputed structures; None for an architecture that needs none."""
     a = architecture
     if not a.wants_preparation:
         return None
@@ -89,14 +88,16 @@ def _clusters(
     settings: dict[str, Any], graphs: SparseGraphs, watch: Watch, keep: bool
 ) -> SparseGraphs:
     sizes = [graphs.layout.sizes.numpy()]
-    for own in settings["clusters"]:
-        sizes.append(Clusters(**own).counts(sizes[-1]))
+    for clusters in settings["clusters"]:
+        sizes.append(Clusters(**clusters).counts(sizes[-1]))
     counts = np.stack(sizes[1:], 1)  # [B, L]
-    make = hierarchy if settings["kind"] == "graclus" else random_clusters
+    cluster = hierarchy if settings["kind"] == "graclus" else random_clusters
 
     def compute() -> Arrays:
-        wanted_of = counts.clip(min=1).tolist()  # an empty graph has no nodes to ask about
-        parts = [make(a, c) for a, c in zip(matrices(graphs, watch), wanted_of, strict=True)]
+        # an empty graph has 0 clusters, which `graclus` rejects
+        at_least_one = counts.clip(min=1).tolist()
+        matrices = adjacency_matrices(graphs, watch)
+        parts = [cluster(a, c) for a, c in zip(matrices, at_least_one, strict=True)]
         return {"clusters": np.concatenate([np.empty((0, counts.shape[1]), np.int64), *parts])}
 
     arrays = cached(graphs, settings, compute, keep)
@@ -104,18 +105,18 @@ def _clusters(
 
 
 def random_clusters(adjacency: csr_array, counts: Sequence[int]) -> np.ndarray:
-    """A control: each node in any of `counts[0]` clusters, each of these in any of `counts[1]`, …: [n, L].
+    """A control: put each node in one of `counts[0]` clusters, each cluster in one of `counts[1]`, …: [n, L].
 
-    The same graph gets the same clusters.
+    The draw is seeded by the graph, so the same graph always gets the same clusters.
     """
-    known = zlib.crc32(adjacency.indptr.tobytes() + adjacency.indices.tobytes())
-    rng = np.random.default_rng(known)
-    before = adjacency.shape[0]
-    place, columns = np.arange(before), []
+    seed = zlib.crc32(adjacency.indptr.tobytes() + adjacency.indices.tobytes())
+    rng = np.random.default_rng(seed)
+    size = adjacency.shape[0]
+    cluster, columns = np.arange(size), []
     for count in counts:
-        place = rng.integers(count, size=before)[place]
-        columns.append(place)
-        before = count
+        cluster = rng.integers(count, size=size)[cluster]
+        columns.append(cluster)
+        size = count
     return np.stack(columns, 1).astype(np.int64)
 
 
@@ -125,13 +126,12 @@ def _pyramid(
     levels = range(settings["levels"])
 
     def compute() -> Arrays:
-        made = kron_pyramid(graphs, len(levels), watch)
-        return {f"{l}.{name}": getattr(made[l], name) for l in levels for name in LEVEL}
+        pyramid = kron_pyramid(graphs, len(levels), watch)
+        return {f"{l}.{name}": getattr(pyramid[l], name) for l in levels for name in LEVEL_FIELDS}
 
     arrays = cached(graphs, settings, compute, keep)
-    return with_pyramid(
-        graphs, [KronLevel(**{name: arrays[f"{l}.{name}"] for name in LEVEL}) for l in levels]
-    )
+    pyramid = [KronLevel(**{name: arrays[f"{l}.{name}"] for name in LEVEL_FIELDS}) for l in levels]
+    return with_pyramid(graphs, pyramid)
 
 
 def _fields(
@@ -142,9 +142,9 @@ def _fields(
 
     def compute() -> Arrays:
         rows = [np.empty((0, count * size * (1 + size * edges)), np.int64)]
-        for adjacency in matrices(graphs, watch):
-            own = receptive_fields(adjacency, count, size, settings["labelling"])
-            parts = [own, field_edges(adjacency, own)] if edges else [own]
+        for adjacency in adjacency_matrices(graphs, watch):
+            fields = receptive_fields(adjacency, count, size, settings["labelling"])
+            parts = [fields, field_edges(adjacency, fields)] if edges else [fields]
             rows.append(np.concatenate([part.reshape(1, -1) for part in parts], 1))
         return {"fields": np.concatenate(rows)}
 

@@ -1,4 +1,4 @@
-"""SortPool as a readout, with the layers of DGCNN behind it (Zhang, Cui, Neumann and Chen, 2018)."""
+"""SortPool as a readout, followed by the layers of DGCNN (Zhang, Cui, Neumann and Chen, 2018)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from diffpool.graphs import Graphs
 from diffpool.layout import Layout
 from diffpool.nn.linear import Linear
 
-LEAST = 10  # nodes, below which nothing is left for the second convolution
+MIN_NODES = 10  # with fewer, the second convolution would have no input
 
 
 class SortPool(nn.Module):
-    """The first `nodes` nodes of each graph by their last column, then two 1-D convolutions and a dense layer.
+    """Sort the nodes of each graph by their last column, keep `nodes` of them, then convolve: [N, D] → [B, hidden].
 
-    [N, D] → [B, hidden]. The first convolution (`filters[0]`) sees one node at a time, the second (`filters[1]`) spans
-    `width` of what a maximum over pairs leaves. Graphs with fewer nodes have zeros at the end. Deviation: nodes with
-    the same last column stay in their order; the authors go on to compare the columns before it.
+    Two 1-D convolutions and a dense layer follow. The first convolution (`filters[0]`) sees one node at a time; after
+    max pooling over pairs, the second (`filters[1]`) has kernel size `width`. Smaller graphs are padded with zeros.
+    Deviation: nodes with equal last columns keep their order, where the authors compare the preceding columns.
     """
 
     def __init__(
@@ -30,18 +30,18 @@ class SortPool(nn.Module):
         models: int = 1,
     ):
         super().__init__()
-        self.nodes, self.width, self.num_outputs = max(nodes, LEAST), width, hidden
+        self.nodes, self.width, self.num_outputs = max(nodes, MIN_NODES), width, hidden
         self.first = Linear(num_inputs, filters[0], models=models)
         self.second = Linear(width * filters[0], filters[1], models=models)
-        places = self.nodes // 2 - width + 1
-        self.dense = Linear(places * filters[1], hidden, models=models)
+        windows = self.nodes // 2 - width + 1
+        self.dense = Linear(windows * filters[1], hidden, models=models)
 
     def forward(self, graphs: Graphs, h: Tensor) -> Tensor:
         chosen = sorted_nodes(h, graphs.layout, self.nodes)  # [B, k, D]
-        count, places = len(chosen), self.nodes // 2
+        count, length = len(chosen), self.nodes // 2
         first = self.first(chosen.flatten(0, 1)).relu().unflatten(0, (count, self.nodes))
-        pairs = first[:, : 2 * places].unflatten(1, (places, 2)).amax(2)  # [B, k/2, C]
-        windows = pairs.unfold(1, self.width, 1).transpose(2, 3)  # [B, places, width, C]
+        pairs = first[:, : 2 * length].unflatten(1, (length, 2)).amax(2)  # [B, k/2, C]
+        windows = pairs.unfold(1, self.width, 1).transpose(2, 3)  # [B, windows, width, C]
         second = self.second(windows.flatten(2).flatten(0, 1)).relu()
         return self.dense(second.view(count, -1)).relu()
 
@@ -51,7 +51,8 @@ def sorted_nodes(h: Tensor, layout: Layout, nodes: int) -> Tensor:
     by_value = torch.argsort(h[:, -1].detach(), descending=True, stable=True)
     by_graph = torch.argsort(layout.graph_of_row[by_value], stable=True)
     order = torch.cat([by_value[by_graph], by_graph.new_full((1,), len(h))])  # [N + 1]
-    first = layout.device_sizes.cumsum(0) - layout.device_sizes  # in `order`, rows of no graph last
+    # in `order`; rows outside all graphs come last
+    first = layout.device_sizes.cumsum(0) - layout.device_sizes
     rank = torch.arange(nodes, device=h.device)
-    place = torch.where(rank < layout.device_sizes[:, None], first[:, None] + rank, len(h))
-    return torch.cat([h, h.new_zeros(1, h.shape[1])])[order[place]]
+    index = torch.where(rank < layout.device_sizes[:, None], first[:, None] + rank, len(h))
+    return torch.cat([h, h.new_zeros(1, h.shape[1])])[order[index]]

@@ -12,11 +12,11 @@ from diffpool.nn.norm import Steps
 
 
 class Structure2Vec(nn.Module):
-    """μ ← relu(X W₁ + A μ W₂), `layers` times, from μ = relu(X W₁) on: [N, in] → [N, width].
+    """μ ← relu(X W₁ + A μ W₂), repeated `layers` times, starting from μ = relu(X W₁): [N, in] → [N, width].
 
-    An encoder like `Encoder`: all layers share W₁ and W₂, because each is one round of updates of the same mean field.
-    Deviation: `last_order`, by default a batch normalization, comes at the end. The sums over neighbors have no
-    bound, and on a pooled graph, whose edges weigh as much as all edges between two clusters, they overflow without it.
+    An encoder like `Encoder`. All layers share W₁ and W₂, because each layer is one update of the same mean field.
+    Deviation: it ends with `last_order`, by default batch normalization. The sums over neighbors are unbounded; on a
+    pooled graph, whose edge weights add up all edges between two clusters, they overflow without it.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from diffpool.graphs import Graphs, Reduction, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn.encoder import encode_level
 from diffpool.nn.linear import Linear
-from diffpool.nn.poolers import Assignment
+from diffpool.nn.poolers import AnyAssignment
 from diffpool.nn.random import Random
 
 
@@ -23,7 +23,7 @@ class Prediction:
     """The output of a classifier for a batch of B graphs."""
 
     logits: Tensor  # [B, classes]
-    assignments: tuple[Assignment, ...]  # one for each pooling
+    assignments: tuple[AnyAssignment, ...]  # one for each pooling
     graphs: tuple[Graphs, ...]  # one for each level, the input first
     losses: dict[str, Tensor]  # each [B], summed over the poolings
 
@@ -40,7 +40,7 @@ class Descent:
 
     graphs: list[Graphs]
     embeddings: list[Tensor]  # Z, [N, D] each
-    assignments: list[Assignment]  # one for each pooling
+    assignments: list[AnyAssignment]  # one for each pooling
     losses: dict[str, Tensor]  # each [B], summed over the poolings
 
 

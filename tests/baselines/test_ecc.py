@@ -1,4 +1,4 @@
-"""ECC: Kron reduction by hand and by its laws, the edge-conditioned convolution against PyG, pooling by hand."""
+"""ECC: Kron reduction, the edge-conditioned convolution, and pooling along the pyramid."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from diffpool.baselines.ecc.kron import (
 )
 from diffpool.baselines.ecc.pool import PyramidPool
 from diffpool.baselines.ecc.pyramid import kron_pyramid, with_pyramid
-from diffpool.builder import DERIVED
+from diffpool.builder import DERIVED, build_for_nodes
 from diffpool.errors import DataError
+from diffpool.experiments import settings_for
 from diffpool.graphs import Prepared, SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn import Encoder, GraphClassifier, mlp
+from diffpool.nn import Encoder, GraphClassifier, NodeClassifier, mlp
+from diffpool.nn.encoder import Unchanged
 
 exact = partial(torch.testing.assert_close, rtol=1e-9, atol=1e-10)
 close = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
@@ -54,7 +56,7 @@ def clique(n: int) -> csr_array:
 
 
 def random_graph(n: int, seed: int, density: float = 0.3) -> csr_array:
-    """Connected, with random weights."""
+    """A connected graph with random weights."""
     rng = np.random.default_rng(seed)
     upper = np.triu(rng.random((n, n)) < density, 1) * rng.uniform(0.1, 2, (n, n))
     upper[np.arange(n - 1), np.arange(1, n)] = 0.5
@@ -80,7 +82,7 @@ def dense(matrix: np.ndarray | csr_array) -> np.ndarray:
 
 @pytest.fixture(params=["dense", "sparse"])
 def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small graphs as they are, and by what large ones take: sparse matrices, a few columns at a time."""
+    """The dense code for small graphs, and the sparse code for large ones, three columns at a time."""
     if request.param == "sparse":
         monkeypatch.setattr(kron, "SMALL", 0)
         monkeypatch.setattr(kron, "COLUMNS", 3)
@@ -93,7 +95,7 @@ def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def test_a_path_of_three_nodes_becomes_an_edge_of_half_the_weight(both: str) -> None:
     made = without(path(3), 1)
     close(made.adjacency.toarray(), [[0, 0.5], [0.5, 0]])
-    assert made.parent.tolist() == [0, 0, 1]  # of two that are as near, the first
+    assert made.parent.tolist() == [0, 0, 1]  # the first of two equally likely parents
 
 
 def test_a_star_without_its_hub_becomes_a_clique(both: str) -> None:
@@ -101,7 +103,7 @@ def test_a_star_without_its_hub_becomes_a_clique(both: str) -> None:
     close(made.adjacency.toarray(), clique(5).toarray() / 5)
 
 
-def test_a_triangle_without_a_node_has_the_two_ways_in_parallel(both: str) -> None:
+def test_a_triangle_without_a_node_has_both_paths_in_parallel(both: str) -> None:
     made = without(graph({(0, 1): 2.0, (0, 2): 3.0, (1, 2): 6.0}, 3), 2)
     close(made.adjacency.toarray(), [[0, 4], [4, 0]])  # 2 + 3·6/(3 + 6)
     assert made.parent.tolist() == [0, 1, 1]
@@ -117,8 +119,8 @@ def test_the_reduced_laplacian_is_the_schur_complement(both: str, seed: int) -> 
     complement = laplacian[k] - laplacian[kept][:, ~kept] @ inverse @ laplacian[~kept][:, kept]
     made = kron_reduction(laplacian_of(adjacency), kept)
     close(dense(laplacian_of(made.adjacency)), complement)
-    chance = -inverse @ laplacian[~kept][:, kept]  # to be met first by a random walk
-    assert made.parent[~kept].tolist() == chance.argmax(1).tolist()
+    reaches = -inverse @ laplacian[~kept][:, kept]  # first, by a random walk
+    assert made.parent[~kept].tolist() == reaches.argmax(1).tolist()
     assert made.parent[kept].tolist() == list(range(kept.sum()))
 
 
@@ -139,21 +141,21 @@ def test_kron_reduction_preserves_effective_resistances(both: str) -> None:
     )
 
 
-# --- which nodes stay ------------------------------------------------------------------------------------------------
+# --- which nodes are kept --------------------------------------------------------------------------------------------
 
 
 def stays(adjacency: csr_array) -> list[int]:
     return np.flatnonzero(kept_nodes(laplacian_of(adjacency))).tolist()
 
 
-def test_of_a_star_the_hub_stays(both: str) -> None:
+def test_a_star_keeps_its_hub(both: str) -> None:
     assert stays(star(6)) == [0]
     made = coarsened(star(6))
     assert made.adjacency.shape == (1, 1)
     assert made.parent.tolist() == [0] * 7
 
 
-def test_of_an_even_cycle_every_other_node_stays(both: str) -> None:
+def test_an_even_cycle_keeps_every_other_node(both: str) -> None:
     cycle = graph({(i, (i + 1) % 8): 1.0 for i in range(8)}, 8)
     assert stays(cycle) == [0, 2, 4, 6]
     close(
@@ -163,7 +165,7 @@ def test_of_an_even_cycle_every_other_node_stays(both: str) -> None:
 
 
 def test_each_component_is_coarsened_by_itself(both: str) -> None:
-    """A path of three, an isolated node and an edge: their hubs, the node, and the first of two that tie."""
+    """A path of three, an isolated node and an edge: the hub, the node, and the first of two tied nodes are kept."""
     parts = graph({(0, 1): 1.0, (1, 2): 1.0, (4, 5): 3.0}, 6)
     assert stays(parts) == [1, 3, 4]
     made = coarsened(parts)
@@ -172,14 +174,14 @@ def test_each_component_is_coarsened_by_itself(both: str) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
-def test_a_graph_without_edges_stays_as_it_is(both: str, n: int) -> None:
+def test_a_graph_without_edges_does_not_change(both: str, n: int) -> None:
     made = coarsened(csr_array((n, n)))
     assert made.adjacency.shape == (n, n)
     assert made.parent.tolist() == list(range(n))
 
 
-def test_weights_of_very_different_sizes_are_no_danger(both: str) -> None:
-    """A weight that is nothing beside the others is no edge."""
+def test_weights_may_differ_by_many_orders_of_magnitude(both: str) -> None:
+    """An edge whose weight is negligible counts as no edge."""
     edges = {(0, 1): 1e9, (1, 2): 1.0, (2, 3): 1e3, (3, 4): 1e-9, (4, 5): 1e-5, (2, 4): 1e7}
     made = coarsened(graph(edges, 6))
     assert (
@@ -195,30 +197,30 @@ def test_self_loops_change_nothing(both: str) -> None:
     close(loops.adjacency.toarray(), coarsened(adjacency).adjacency.toarray())
 
 
-def test_which_nodes_stay_does_not_depend_on_their_numbers(both: str) -> None:
+def test_the_kept_nodes_do_not_depend_on_node_numbers(both: str) -> None:
     adjacency = random_graph(20, seed=7)
     order = np.random.default_rng(8).permutation(20)
     again = kept_nodes(laplacian_of(csr_array(adjacency.toarray()[order][:, order])))
     assert (again == kept_nodes(laplacian_of(adjacency))[order]).all()
 
 
-def test_far_from_a_hub_every_other_node_stays(both: str) -> None:
-    """Behind a hub of 40 leaves, the eigenvector shrinks 40 times with every step of a path: to 1e-96."""
+def test_far_from_a_hub_about_every_other_node_is_kept(both: str) -> None:
+    """Along a path from a hub with 40 leaves, the eigenvector shrinks 40-fold with every step, to 1e-96."""
     edges = {(0, i): 1.0 for i in range(1, 41)} | {(i, i + 1): 1.0 for i in range(40, 99)}
     kept = kept_nodes(laplacian_of(graph(edges, 100)))[40:]
     assert 26 <= kept.sum() <= 34
     assert not (~kept[1:-1] & ~kept[2:] & ~kept[:-2]).any()
 
 
-def test_an_eigenvector_is_the_same_by_lanczos_and_by_decomposition(
+def test_lanczos_and_full_decomposition_give_the_same_eigenvector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For a clique, too, where every vector of sum zero is one."""
+    """Also for a clique, where every vector with sum zero is an eigenvector."""
     laplacians = [laplacian_of(a) for a in (random_graph(60, seed=9), clique(50), star(30))]
-    whole = [kron._largest_eigenvector(l) for l in laplacians]
+    whole = [kron.largest_eigenvector(l) for l in laplacians]
     monkeypatch.setattr(kron, "SMALL", 0)
     for laplacian, vector in zip(laplacians, whole, strict=True):
-        found = kron._largest_eigenvector(laplacian)
+        found = kron.largest_eigenvector(laplacian)
         cosine = found @ vector / np.linalg.norm(found) / np.linalg.norm(vector)
         assert abs(cosine) == pytest.approx(1, abs=1e-7)
 
@@ -234,32 +236,32 @@ def test_distances_of_the_embedding_are_effective_resistances(
     truth = resistances(adjacency)[i, j]
     for small, tolerance in ((128, 1e-9), (0, 0.5)):
         monkeypatch.setattr(kron, "SMALL", small)
-        points = kron._embedding(laplacian_of(adjacency))
+        points = kron.resistance_embedding(laplacian_of(adjacency))
         found = np.square(points[i] - points[j]).sum(1)
         np.testing.assert_allclose(found, truth, rtol=tolerance)
         assert found.mean() == pytest.approx(truth.mean(), rel=0.1)
 
 
 def test_a_tree_is_not_sparsified(both: str) -> None:
-    """Each of its edges has the probability 1."""
+    """Each of its edges is kept with probability 1."""
     rng = np.random.default_rng(11)
     tree = graph({(int(rng.integers(i)), i): float(rng.uniform(0.2, 3)) for i in range(1, 30)}, 30)
     kept = np.ones(30, bool)
     laplacian = laplacian_of(tree)
-    made = kron_reduction(laplacian, kept, kron._sparsifier(laplacian, kept))
+    made = kron_reduction(laplacian, kept, kron.resistance_sparsifier(laplacian, kept))
     close(made.adjacency.toarray(), tree.toarray())
 
 
 @pytest.mark.parametrize("leaves", [100, 400])
-def test_a_hub_that_goes_leaves_few_edges_behind(leaves: int) -> None:
-    """A clique of 1/n each becomes a graph of n ln n edges, with about as much weight and in one piece."""
+def test_removing_a_hub_leaves_few_edges(leaves: int) -> None:
+    """A clique with weights 1/n becomes a connected graph with about n ln n edges and the same total weight."""
     laplacian = laplacian_of(star(leaves))
     kept = np.arange(leaves + 1) > 0
-    made = kron_reduction(laplacian, kept, kron._sparsifier(laplacian, kept)).adjacency
+    made = kron_reduction(laplacian, kept, kron.resistance_sparsifier(laplacian, kept)).adjacency
     assert made.nnz / 2 < 1.1 * kron.EDGES * leaves * np.log(leaves)
     assert made.sum() == pytest.approx(leaves - 1, rel=0.1)
     assert connected_components(made, directed=False)[0] == 1
-    again = kron_reduction(laplacian, kept, kron._sparsifier(laplacian, kept)).adjacency
+    again = kron_reduction(laplacian, kept, kron.resistance_sparsifier(laplacian, kept)).adjacency
     assert (made != again).nnz == 0
 
 
@@ -267,7 +269,7 @@ def test_a_hub_that_goes_leaves_few_edges_behind(leaves: int) -> None:
 
 
 def pyramid_of(graphs: SparseGraphs, levels: int = 2) -> SparseGraphs:
-    return with_pyramid(graphs, kron_pyramid(graphs, levels, lambda share: None))
+    return with_pyramid(graphs, kron_pyramid(graphs, levels, lambda fraction: None))
 
 
 def check_same(a: SparseGraphs, b: SparseGraphs) -> None:
@@ -287,7 +289,7 @@ def check_same(a: SparseGraphs, b: SparseGraphs) -> None:
         check_same(a.prepared.coarser, b.prepared.coarser)
 
 
-def test_chosen_graphs_of_a_batch_have_the_pyramid_that_they_have_alone() -> None:
+def test_selected_graphs_keep_the_pyramid_that_they_have_alone() -> None:
     batch = sample(weighted=True)
     chosen = [7, 0, 4, 1, 2, 5]
     selected, _ = pyramid_of(batch.sparse).select(chosen)
@@ -308,17 +310,17 @@ def test_every_level_has_the_sizes_of_its_graphs() -> None:
         assert own.tolist() == first.parent.tolist()
 
 
-def test_a_pyramid_tells_the_share_that_is_done() -> None:
-    shares: list[float] = []
-    kron_pyramid(sample().sparse, 2, shares.append)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    nothing = kron_pyramid(SparseGraphs.from_edges([], [], []), 1, shares.append)
-    assert nothing[0].indptr.tolist() == [0]
+def test_building_a_pyramid_reports_its_progress() -> None:
+    fractions: list[float] = []
+    kron_pyramid(sample().sparse, 2, fractions.append)
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+    empty = kron_pyramid(SparseGraphs.from_edges([], [], []), 1, fractions.append)
+    assert empty[0].indptr.tolist() == [0]
 
 
 @pytest.mark.parametrize("kind", ["undirected", "weighted", "loops"])
-def test_loops_for_ecc_leave_the_adjacency_matrix_as_it_is(kind: str) -> None:
+def test_the_loops_of_ecc_do_not_change_the_adjacency_matrix(kind: str) -> None:
     batch = sample(**KINDS[kind])
     before, after = batch.sparse, pyramid_of(batch.sparse)
     exact(after.propagate(batch.x), before.propagate(batch.x))
@@ -329,7 +331,7 @@ def test_loops_for_ecc_leave_the_adjacency_matrix_as_it_is(kind: str) -> None:
 
 
 def test_edge_features_by_hand() -> None:
-    """A path of three nodes with a feature of its own on every edge; 1/√2 between nodes of degree 1 and 2."""
+    """A path of three nodes with a feature for each edge; 1/√2 between nodes of degree 1 and 2."""
     a = path(3)
     graphs = SparseGraphs.from_csr(
         np.array([3]),
@@ -407,14 +409,14 @@ def check_gradients(conv: EdgeConditioned, a: Tensor, b: Tensor, x: Tensor) -> N
 
 
 @pytest.mark.parametrize("kind", ["undirected", "directed", "everything"])
-def test_the_convolution_is_the_one_with_a_matrix_for_each_edge(kind: str) -> None:
+def test_the_convolution_equals_the_one_with_a_matrix_for_each_edge(kind: str) -> None:
     batch, conv = sample(**KINDS[kind]), make()
     graphs, x = with_channels(batch.sparse), batch.x.requires_grad_()
     check_gradients(conv, conv(graphs, x), slow(conv, graphs, x), x)
     exact(conv(graphs, x, 2), conv(graphs, x)[:, :2])
 
 
-def test_the_convolution_is_the_nnconv_of_pyg() -> None:
+def test_the_convolution_equals_nnconv_of_pyg() -> None:
     pyg = pytest.importorskip("torch_geometric.nn")
     batch, conv = sample(directed=True), make()
     graphs, x = with_channels(batch.sparse), batch.x.requires_grad_()
@@ -451,14 +453,14 @@ def test_the_convolution_is_the_nnconv_of_pyg() -> None:
 def side_by_side(
     graphs: SparseGraphs, x: Tensor, chosen: list[list[int]]
 ) -> tuple[SparseGraphs, Tensor]:
-    """The graphs with these numbers of each model as one batch; models with fewer rows have some of no graph."""
+    """These graphs of each model as one batch; models with fewer nodes end with rows that belong to no graph."""
     sizes = graphs.layout.sizes[torch.tensor(chosen)]
     layout = Layout.from_sizes(sizes.reshape(-1), models=len(chosen))
     batch, nodes = graphs.with_empty_graph().select([g for own in chosen for g in own], layout)
     return batch, torch.cat([x, x.new_zeros(1, x.shape[1])])[nodes]
 
 
-def test_models_side_by_side_convolve_as_each_alone() -> None:
+def test_models_side_by_side_convolve_like_single_models() -> None:
     batch, chosen = sample(), [[0, 3, 6], [4, 5, 2], [7, 1, 0]]
     graphs, conv = with_channels(batch.sparse), make(models=3)
     joint, x = side_by_side(graphs, batch.x, chosen)
@@ -476,18 +478,16 @@ def test_models_side_by_side_convolve_as_each_alone() -> None:
 
 
 @pytest.mark.parametrize("models", [1, 2])
-def test_the_convolution_of_no_nodes_has_no_rows(models: int) -> None:
+def test_the_convolution_of_a_batch_without_nodes_is_empty(models: int) -> None:
     graphs = with_channels(sample(sizes=[0, 0]).sparse)
     assert make(models)(graphs, torch.zeros(0, INPUTS, dtype=torch.float64)).shape == (0, OUTPUTS)
 
 
-def test_the_convolution_refuses_graphs_that_it_was_not_made_for() -> None:
+def test_the_convolution_rejects_dense_graphs_and_missing_edge_features() -> None:
     batch = sample()
     with pytest.raises(DataError, match="expected 2 edge features, got 0: give every edge"):
         make()(batch.sparse, batch.x)
-    with pytest.raises(
-        DataError, match=r"expected graphs with a list of edges .* got dense ones: use"
-    ):
+    with pytest.raises(DataError, match=r"expected sparse graphs .* got dense graphs: use"):
         make()(batch.dense, batch.x)
 
 
@@ -495,7 +495,7 @@ def test_the_convolution_refuses_graphs_that_it_was_not_made_for() -> None:
 
 
 def test_pooling_by_hand() -> None:
-    """Two graphs, of three nodes in two clusters and of two nodes in one."""
+    """Two graphs: three nodes in two clusters, and two nodes in one cluster."""
     coarser = SparseGraphs.from_edges([2, 1], [0, 1], [1, 0])
     graphs = replace(
         SparseGraphs.from_edges([3, 2], [0, 3], [1, 4]),
@@ -510,12 +510,14 @@ def test_pooling_by_hand() -> None:
     assert pooled.assignment.of_graph(1).tolist() == [[1], [1]]
     pooled.x.sum().backward()
     assert z.grad.tolist() == [[0, 1], [1, 1], [1, 0], [1, 0], [0, 1]]
+    lifted = pooled.assignment.lift(torch.tensor([[1.0], [2], [3]]))
+    assert lifted.tolist() == [[2], [1], [2], [3], [3]]
 
 
-def test_pooling_without_coarser_graphs_says_what_to_do() -> None:
+def test_pooling_without_coarser_graphs_is_an_error() -> None:
     batch = sample()
     with pytest.raises(
-        DataError, match="expected coarser graphs for every pooling, got none: call"
+        DataError, match="expected a coarser graph for every pooling, got none: call"
     ):
         PyramidPool()(batch.sparse, batch.x, None)
 
@@ -529,8 +531,8 @@ def classifier(models: int = 1) -> GraphClassifier:
     return GraphClassifier(encoders, [PyramidPool(), PyramidPool()], (), head, "mean").double()
 
 
-def test_models_side_by_side_pool_as_each_alone() -> None:
-    """Rows of no graph are in no maximum, and have no gradient; empty graphs have zeros."""
+def test_models_side_by_side_pool_like_single_models() -> None:
+    """Rows that belong to no graph do not enter a maximum and have no gradient; empty graphs have zeros."""
     batch, chosen = sample(), [[0, 3, 6], [4, 5, 2]]
     graphs, model = pyramid_of(batch.sparse), classifier(models=2).eval()
     joint, x = side_by_side(graphs, batch.x, chosen)
@@ -545,6 +547,52 @@ def test_models_side_by_side_pool_as_each_alone() -> None:
                 mine.copy_(all_models[m : m + 1])
         part, nodes = graphs.select(own)
         exact(logits[3 * m : 3 * m + 3], alone(part, batch.x[nodes]).logits)
+
+
+def test_lifting_is_the_product_with_the_assignment_matrix() -> None:
+    """With models side by side, where rows that belong to no graph get zeros."""
+    batch, chosen = sample(), [[0, 3, 6], [4, 5, 2]]
+    joint, x = side_by_side(pyramid_of(batch.sparse), batch.x, chosen)
+    pooled = PyramidPool()(joint, x, x, None)
+    h = randn(pooled.graphs.layout.total, 2, seed=1)
+    lifted = pooled.assignment.lift(h)
+    rows, clusters = joint.layout, pooled.graphs.layout
+    for g in range(len(rows)):
+        own = slice(rows.starts[g], rows.starts[g] + rows.sizes[g])
+        coarse = slice(clusters.starts[g], clusters.starts[g] + clusters.sizes[g])
+        exact(lifted[own], pooled.assignment.of_graph(g).double() @ h[coarse])
+    assert (lifted[~rows.real] == 0).all()
+
+
+def test_nodes_are_classified_with_the_pyramid() -> None:
+    """Every node has logits, the same alone and in a batch, and every parameter a gradient."""
+    sizes, architecture = (9, 1, 30, 0, 5), settings_for("ecc", "any", hidden=6).architecture
+    model = build_for_nodes(architecture, INPUTS, 4, max(sizes)).double().eval()
+    batch = sample(sizes, density=0.4)
+    graphs = pyramid_of(batch.sparse, architecture.poolings)
+    logits = model(graphs, batch.x).logits
+    assert logits.shape == (sum(sizes), 4)
+    for g, own in enumerate(logits.split(list(sizes))):
+        alone, nodes = graphs.select([g])
+        exact(model(alone, batch.x[nodes]).logits, own)
+    cotangent = randn(*logits.shape, seed=1)
+    for gradient in gradients((logits * cotangent).sum(), *model.parameters()):
+        assert gradient.isfinite().all()
+        assert gradient.abs().max() > 0
+
+
+def test_lifting_shares_features_between_unconnected_nodes_of_a_cluster() -> None:
+    """Without edges and convolutions, only lifting brings the maximum of a cluster to all of its nodes."""
+    coarser = SparseGraphs.from_edges([1], [], [])
+    graphs = replace(
+        SparseGraphs.from_edges([3], [], []),
+        prepared=Prepared(nodes=torch.tensor([0, 0, 0]), coarser=coarser),
+    )
+    model = NodeClassifier(
+        [Unchanged(1), Unchanged(1)], [PyramidPool()], (), [Unchanged(2)], torch.nn.Identity()
+    )
+    x = torch.tensor([[1.0], [5], [2]])
+    assert model(graphs, x).logits.tolist() == [[1, 5], [5, 5], [2, 5]]
 
 
 @pytest.mark.parametrize("kind", ["undirected", "weighted", "loops"])

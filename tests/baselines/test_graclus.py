@@ -1,4 +1,4 @@
-"""Graclus: hand-computed cuts, laws of its phases, and a cut that METIS and spectral clustering hardly go below."""
+"""Graclus: hand-computed cuts, laws of its phases, and cuts compared with METIS and spectral clustering."""
 
 from __future__ import annotations
 
@@ -9,23 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from diffpool.data.find import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from benchmarks.graclus import metis, planted, relative, sample, spectral
-from diffpool.baselines import kernel_kmeans
-from diffpool.baselines.graclus import (
-    bisect,
-    coarser,
-    graclus,
-    heavy_edge_matching,
-    hierarchy,
-    join,
-    normalized_cut,
-)
-from diffpool.baselines.kernel_kmeans import Graph, _Moves, batch_step, chain, refine
-from diffpool.data.tu_collection import load_raw
+from diffpool.baselines.graclus import graclus, hierarchy, kernel_kmeans, normalized_cut
+from diffpool.baselines.graclus.kernel_kmeans import Graph, Moves, batch_step, chain, refine
+from diffpool.baselines.graclus.multilevel import bisect, coarser, heavy_edge_matching, join
 from diffpool.errors import DataError, SettingError
 
 TRIANGLES = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]  # two, joined by an edge
@@ -47,9 +39,9 @@ def same_partition(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @st.composite
-def graphs(draw: st.DrawFn, least: int = 1) -> csr_array:
+def graphs(draw: st.DrawFn, min_nodes: int = 1) -> csr_array:
     """Small graphs with weights, loops, isolated nodes and several components."""
-    n = draw(st.integers(least, 12))
+    n = draw(st.integers(min_nodes, 12))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     density = draw(st.sampled_from([0.0, 0.1, 0.3, 0.8]))
     upper = np.triu(rng.random((n, n)) < density) * rng.integers(1, 4, (n, n))
@@ -60,8 +52,8 @@ def graphs(draw: st.DrawFn, least: int = 1) -> csr_array:
 
 @st.composite
 def clustered(draw: st.DrawFn) -> tuple[csr_array, np.ndarray, int]:
-    """A graph, and any labels that leave no cluster empty."""
-    adjacency = draw(graphs(least=2))
+    """A graph with random labels that leave no cluster empty."""
+    adjacency = draw(graphs(min_nodes=2))
     n = adjacency.shape[0]
     clusters = draw(st.integers(1, n))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
@@ -76,25 +68,25 @@ def test_the_normalized_cut_by_hand() -> None:
     assert normalized_cut(path, np.array([0, 0, 0, 0])) == 0
 
 
-def test_a_loop_is_volume_that_is_not_cut() -> None:
+def test_a_loop_adds_volume_but_is_not_cut() -> None:
     adjacency = weighted({(0, 0): 2, (0, 1): 1}, 2)
     assert normalized_cut(adjacency, np.array([0, 1])) == pytest.approx(1 / 3 + 1 / 1)
 
 
-def test_clusters_without_volume_count_nothing() -> None:
+def test_clusters_without_volume_do_not_count() -> None:
     adjacency = plain([(0, 1)], 4)
     assert normalized_cut(adjacency, np.array([0, 1, 2, 3])) == pytest.approx(2)
     assert normalized_cut(csr_array((3, 3)), np.array([0, 1, 2])) == 0
 
 
-def test_two_triangles_are_parted_at_the_edge_between_them() -> None:
+def test_two_triangles_are_separated_at_the_edge_between_them() -> None:
     adjacency = plain(TRIANGLES, 6)
     labels = graclus(adjacency, 2)
     assert same_partition(labels, np.array([0, 0, 0, 1, 1, 1]))
     assert normalized_cut(adjacency, labels) == pytest.approx(2 / 7)
 
 
-def test_a_star_keeps_its_centre_with_all_leaves_but_those_that_need_clusters() -> None:
+def test_a_star_gives_up_one_leaf_for_each_other_cluster() -> None:
     labels = graclus(plain([(0, leaf) for leaf in range(1, 9)], 9), 3)
     assert sorted(np.bincount(labels)) == [1, 1, 7]
 
@@ -105,8 +97,8 @@ def test_matching_takes_the_heaviest_edge() -> None:
     assert same_partition(merged, np.array([0, 1, 1, 2]))
 
 
-def test_matching_compares_a_weight_with_the_degrees_of_both_ends() -> None:
-    # 3 of 9 and of 5 is less than 2 of 5 and of 2, and than 3 of 9 and of 3
+def test_matching_divides_a_weight_by_the_degrees_of_both_ends() -> None:
+    # 3/9 + 3/5 is less than 2/5 + 2/2 and less than 3/9 + 3/3
     edges = {(0, 1): 3.0, (0, 2): 3.0, (0, 3): 3.0, (1, 4): 2.0}
     merged = heavy_edge_matching(Graph.from_adjacency(weighted(edges, 5)), np.random.default_rng(0))
     assert merged[1] == merged[4]
@@ -114,7 +106,7 @@ def test_matching_compares_a_weight_with_the_degrees_of_both_ends() -> None:
 
 
 @given(graphs())
-def test_a_matching_joins_pairs_of_neighbors_and_leaves_none_that_it_could_join(
+def test_a_matching_joins_pairs_of_neighbors_and_is_maximal(
     adjacency: csr_array,
 ) -> None:
     merged = heavy_edge_matching(Graph.from_adjacency(adjacency), np.random.default_rng(0))
@@ -148,12 +140,12 @@ def test_a_batch_step_with_a_positive_definite_kernel_never_raises_the_cut(
 
 
 @given(clustered(), st.integers(0, 4))
-def test_the_gain_of_a_move_is_what_the_cut_falls_by(
+def test_the_gain_of_a_move_is_the_decrease_of_the_cut(
     case: tuple[csr_array, np.ndarray, int], steps: int
 ) -> None:
     adjacency, labels, clusters = case
     graph = Graph.from_adjacency(adjacency)
-    moves = _Moves(graph, labels, clusters)
+    moves = Moves(graph, labels, clusters)
     for _ in range(steps):
         node, gain = moves.best()
         if gain == -np.inf:
@@ -162,11 +154,11 @@ def test_the_gain_of_a_move_is_what_the_cut_falls_by(
         moves.move(node)
         after = normalized_cut(graph.adjacency, moves.labels)
         assert gain == pytest.approx(before - after, abs=1e-6)
-    anew = _Moves(graph, moves.labels, clusters)
-    np.testing.assert_allclose(moves.entering, anew.entering, atol=1e-6)
-    np.testing.assert_allclose(moves.gain, anew.entering.max(axis=0), atol=1e-6)
+    expected = Moves(graph, moves.labels, clusters)
+    np.testing.assert_allclose(moves.entering, expected.entering, atol=1e-6)
+    np.testing.assert_allclose(moves.gain, expected.entering.max(axis=0), atol=1e-6)
     free = ~moves.fixed
-    np.testing.assert_allclose(moves.leaving[free], anew.leaving[free], atol=1e-6)
+    np.testing.assert_allclose(moves.leaving[free], expected.leaving[free], atol=1e-6)
 
 
 @given(clustered())
@@ -182,11 +174,11 @@ def test_refinement_never_raises_the_cut_and_empties_no_cluster(
         assert np.bincount(found, minlength=clusters).min() > 0
 
 
-def test_a_chain_passes_through_worse_clusters_to_better_ones() -> None:
+def test_a_chain_accepts_worse_clusters_on_the_way_to_better_ones() -> None:
     adjacency = plain([(0, 1), (0, 2), (0, 3), (0, 4), (1, 3)], 5)
     graph, labels = Graph.from_adjacency(adjacency), np.array([0, 0, 1, 0, 0])
     assert normalized_cut(adjacency, labels) == pytest.approx(1 / 9 + 1 / 1)
-    assert _Moves(graph, labels, 2).best()[1] < 0  # every single move is for the worse
+    assert Moves(graph, labels, 2).best()[1] < 0  # every single move raises the cut
     found = chain(graph, labels, 2)
     assert same_partition(found, np.array([0, 1, 0, 1, 0]))
     assert normalized_cut(adjacency, found) == pytest.approx(2 / 6 + 2 / 4)
@@ -194,7 +186,7 @@ def test_a_chain_passes_through_worse_clusters_to_better_ones() -> None:
 
 @pytest.mark.parametrize("start", [join, bisect])
 @given(case=clustered())
-def test_the_first_clusters_are_as_many_as_asked_for(
+def test_the_initial_clustering_has_the_requested_number_of_clusters(
     start: object, case: tuple[csr_array, np.ndarray, int]
 ) -> None:
     adjacency, _, clusters = case
@@ -214,7 +206,7 @@ def test_no_cluster_is_empty_if_there_are_enough_nodes(adjacency: csr_array, clu
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_smallest_cut_of_all_is_found_in_graphs_of_six_nodes(seed: int) -> None:
+def test_the_optimal_cut_is_found_in_graphs_of_six_nodes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     upper = np.triu(rng.random((6, 6)) < 0.5) * rng.uniform(0.1, 2, (6, 6))
     adjacency = csr_array(upper + np.triu(upper, 1).T)
@@ -226,7 +218,7 @@ def test_the_smallest_cut_of_all_is_found_in_graphs_of_six_nodes(seed: int) -> N
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3])
-def test_components_are_not_cut_if_there_are_as_many_as_clusters(clusters: int) -> None:
+def test_components_are_not_cut_if_there_are_at_least_as_many_as_clusters(clusters: int) -> None:
     edges = [(0, 1), (1, 2), (3, 4), (4, 5), (5, 6), (7, 8)]
     adjacency = plain(edges, 9)
     labels = graclus(adjacency, clusters)
@@ -240,7 +232,7 @@ def test_isolated_nodes_are_the_cheapest_clusters() -> None:
     assert same_partition(labels, np.array([0, 0, 0, 1, 1, 1, 2, 3]))
 
 
-def test_graphs_without_edges_or_nodes_have_clusters() -> None:
+def test_graphs_without_edges_or_nodes_can_be_clustered() -> None:
     assert np.array_equal(np.unique(graclus(csr_array((5, 5)), 3)), [0, 1, 2])
     assert graclus(csr_array((0, 0)), 3).shape == (0,)
     assert hierarchy(csr_array((0, 0)), [3, 2]).shape == (0, 2)
@@ -257,15 +249,15 @@ def test_the_same_seed_gives_the_same_clusters() -> None:
     assert np.array_equal(graclus(adjacency, 4, seed=3), graclus(adjacency, 4, seed=3))
 
 
-def test_graphs_too_large_for_chains_are_clustered_by_batch_steps(
+def test_graphs_too_large_for_chains_use_batch_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernel_kmeans, "MOST_LINKS", 0)
+    monkeypatch.setattr(kernel_kmeans, "MAX_LINKS", 0)
     labels = graclus(planted(400, 4, 0.5, 0.03).adjacency, 4)
     assert same_partition(labels, np.arange(400) % 4)
 
 
-def test_each_level_of_a_hierarchy_clusters_the_clusters_of_the_one_before() -> None:
+def test_each_level_of_a_hierarchy_clusters_the_previous_clusters() -> None:
     adjacency = planted(90, 6, 0.6, 0.05).adjacency
     levels = hierarchy(adjacency, [12, 6, 1])
     assert levels.shape == (90, 3)
@@ -275,7 +267,7 @@ def test_each_level_of_a_hierarchy_clusters_the_clusters_of_the_one_before() -> 
     assert np.array_equal(levels[:, 1], above[levels[:, 0]])
 
 
-def test_a_level_may_have_room_for_more_clusters_than_there_are() -> None:
+def test_a_level_may_ask_for_more_clusters_than_there_are_nodes() -> None:
     levels = hierarchy(plain(TRIANGLES, 6), [2, 4])
     assert np.array_equal(levels[:, 0], levels[:, 1])
 
@@ -286,16 +278,18 @@ def test_a_level_may_have_room_for_more_clusters_than_there_are() -> None:
         (np.ones((2, 3)), "square adjacency matrix, got 2 × 3"),
         (np.array([[0, 1], [0, 0]]), "symmetric"),
         (np.array([[0, 1], [2, 0]]), "symmetric"),
-        (np.array([[0.0, -1], [-1, 0]]), "weights of 0 or more, got -1.0"),
-        (np.array([[0.0, np.nan], [np.nan, 0]]), "weights of 0 or more, got nan"),
+        (np.array([[0.0, -1], [-1, 0]]), "weights of at least 0, got -1.0"),
+        (np.array([[0.0, np.nan], [np.nan, 0]]), "weights of at least 0, got nan"),
     ],
 )
-def test_what_is_no_undirected_graph_is_said(adjacency: np.ndarray, message: str) -> None:
+def test_a_matrix_that_is_no_undirected_graph_is_an_error(
+    adjacency: np.ndarray, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         graclus(csr_array(adjacency), 2)
 
 
-def test_no_clusters_at_all_is_an_error() -> None:
+def test_zero_clusters_is_an_error() -> None:
     with pytest.raises(SettingError, match="at least one cluster, got 0"):
         graclus(plain(TRIANGLES, 6), 0)
 
@@ -308,21 +302,23 @@ DATASETS = ["PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111"]
 
 
 def relative_cut(adjacency: csr_array, clusters: int) -> float:
-    """Our cut divided by the better of both peers'."""
+    """Our cut divided by that of the better peer."""
     pytest.importorskip("pymetis", reason="pymetis is not installed")
     cuts = [normalized_cut(adjacency, f(adjacency, clusters)) for f in (graclus, metis, spectral)]
     return relative(*cuts)
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_planted_partitions_are_cut_as_well_as_by_metis_and_spectral_clustering(
+def test_cuts_of_planted_partitions_are_as_good_as_those_of_metis_and_spectral_clustering(
     kind: tuple[int, int, float, float],
 ) -> None:
     assert relative_cut(planted(*kind).adjacency, kind[1]) <= 1.05
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_real_graphs_are_cut_as_well_as_by_metis_and_spectral_clustering(name: str) -> None:
+def test_cuts_of_real_graphs_are_as_good_as_those_of_metis_and_spectral_clustering(
+    name: str,
+) -> None:
     pytest.importorskip("pymetis", reason="pymetis is not installed")
     folder = os.environ.get("DIFFPOOL_DATA")
     if not folder or not (Path(folder) / f"{name}.zip").is_file():

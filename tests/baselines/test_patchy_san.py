@@ -1,4 +1,4 @@
-"""PATCHY-SAN: the labellings, the receptive fields and the convolutions over them."""
+"""PATCHY-SAN: the labelings, the receptive fields and the convolutions over them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,9 @@ from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 from torch.nn.functional import conv1d, linear, pad
 
-from diffpool.baselines.patchy_san.convolution import FieldConvolution
+from diffpool.baselines.patchy_san import LABELINGS, FieldConvolution, field_edges, receptive_fields
 from diffpool.baselines.patchy_san.labelings import igraph, label
-from diffpool.baselines.patchy_san.receptive_fields import (
-    LABELLINGS,
-    _canonical_order,
-    field_edges,
-    receptive_fields,
-)
+from diffpool.baselines.patchy_san.receptive_fields import canonical_order
 from diffpool.errors import DataError, SettingError
 from diffpool.graphs import Channel, Prepared, SparseGraphs
 from diffpool.nn.linear import Linear
@@ -54,18 +49,18 @@ def random_tree(seed: int, n: int = 14) -> csr_array:
     return matrix(n, [(node, int(rng.integers(node))) for node in range(1, n)])
 
 
-def relabelled(adjacency: csr_array, seed: int) -> tuple[csr_array, np.ndarray]:
-    """The nodes in another order, and [n]: the new number of each node."""
+def relabeled(adjacency: csr_array, seed: int) -> tuple[csr_array, np.ndarray]:
+    """Permute the nodes; also return the new number of each node: [n]."""
     order = np.random.default_rng(seed).permutation(adjacency.shape[0])
     return csr_array(adjacency.toarray()[order][:, order]), np.argsort(order)
 
 
 def of_nodes(values: np.ndarray, fields: np.ndarray) -> np.ndarray:
-    """The values of the nodes of every field, −1 for none."""
+    """The values of the nodes of every field, −1 for padding."""
     return np.append(values, -1)[fields]
 
 
-# Labellings
+# Labelings
 
 
 @pytest.mark.parametrize(
@@ -76,7 +71,7 @@ def of_nodes(values: np.ndarray, fields: np.ndarray) -> np.ndarray:
         (5, STAR, [0, 0, 0, 1, 0], [0, 0, 0, 1, 0]),
         (4, TAILED, [1, 1, 2, 0], [0, 0, 1, 0]),
         (6, TWO_TRIANGLES, [0] * 6, [0] * 6),
-        # the neighbors of 2 and 5 decide: both have degree 2, but only 2 has a neighbor of degree 3
+        # 2 and 5 both have degree 2, but only 2 has a neighbor of degree 3
         (7, [(0, 1), (0, 3), (0, 2), (2, 4), (4, 5), (5, 6)], [5, 1, 4, 1, 3, 2, 0], None),
         (3, [], [0, 0, 0], [0, 0, 0]),
         (1, [(0, 0)], [0], [0]),
@@ -91,17 +86,17 @@ def test_labels_by_hand(
         assert label(matrix(n, edges), "betweenness").tolist() == betweenness
 
 
-@pytest.mark.parametrize("labelling", LABELLINGS)
+@pytest.mark.parametrize("labeling", LABELINGS)
 @pytest.mark.parametrize("seed", range(20))
-def test_isomorphic_graphs_have_the_same_labels(labelling: str, seed: int) -> None:
+def test_isomorphic_graphs_have_the_same_labels(labeling: str, seed: int) -> None:
     adjacency = random_graph(seed, density=0.1 + 0.03 * seed)
-    other, number = relabelled(adjacency, seed)
-    assert np.array_equal(label(adjacency, labelling), label(other, labelling)[number])
+    other, number = relabeled(adjacency, seed)
+    assert np.array_equal(label(adjacency, labeling), label(other, labeling)[number])
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_weisfeiler_lehman_colors_are_stable_and_refine_the_degrees(seed: int) -> None:
-    """Nodes of one color have as many neighbors of every color; a node with more neighbors has a larger one."""
+    """Nodes of one color have the same number of neighbors of every color; more neighbors give a larger color."""
     adjacency = random_graph(seed, n=15, density=0.15)
     colors = label(adjacency, "wl")
     found = np.eye(colors.max() + 1)[colors]
@@ -116,7 +111,7 @@ def test_weisfeiler_lehman_colors_are_stable_and_refine_the_degrees(seed: int) -
 
 
 @pytest.mark.parametrize(
-    ("n", "edges", "labelling", "expected"),
+    ("n", "edges", "labeling", "expected"),
     [
         (4, PATH, "wl", [[1, 2, 0], [2, 1, 3], [0, 1, 2], [3, 2, 1], [-1, -1, -1]]),
         (4, TAILED, "wl", [[2, 0, 1], [0, 2, 1], [1, 2, 0], [3, 2, 0], [-1, -1, -1]]),
@@ -128,14 +123,14 @@ def test_weisfeiler_lehman_colors_are_stable_and_refine_the_degrees(seed: int) -
     ],
 )
 def test_fields_by_hand(
-    n: int, edges: list[tuple[int, int]], labelling: str, expected: list[list[int]]
+    n: int, edges: list[tuple[int, int]], labeling: str, expected: list[list[int]]
 ) -> None:
-    """Nodes of one field with one distance and label are compared as a set: their order is that of BLISS."""
+    """Nodes of a field with equal distance and label are compared as a set, because BLISS determines their order."""
     adjacency = matrix(n, edges)
-    fields = receptive_fields(adjacency, length=5, size=3, labelling=labelling)
+    fields = receptive_fields(adjacency, length=5, size=3, labeling=labeling)
     assert fields.dtype == np.int64
     assert [sorted(field) for field in fields.tolist()] == [sorted(field) for field in expected]
-    labels = label(adjacency, labelling)
+    labels = label(adjacency, labeling)
     assert np.array_equal(of_nodes(labels, fields), of_nodes(labels, np.array(expected)))
     assert fields[:, 0].tolist() == [field[0] for field in expected]
 
@@ -157,9 +152,7 @@ def test_edges_of_fields_by_hand() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 5, 10, 20])
 @pytest.mark.parametrize("density", [0.05, 0.15, 0.6])
-def test_a_field_has_the_nearest_nodes_and_of_those_the_largest_labels(
-    size: int, density: float
-) -> None:
+def test_a_field_has_the_nearest_nodes_with_the_largest_labels(size: int, density: float) -> None:
     adjacency = random_graph(seed=size, n=40, density=density)
     labels = label(adjacency, "wl")
     distance = shortest_path(adjacency, unweighted=True)
@@ -176,27 +169,27 @@ def test_a_field_has_the_nearest_nodes_and_of_those_the_largest_labels(
         assert (field[len(found) :] == -1).all()
 
 
-@pytest.mark.parametrize("labelling", LABELLINGS)
-def test_fields_follow_the_nodes_when_all_labels_are_different(labelling: str) -> None:
+@pytest.mark.parametrize("labeling", LABELINGS)
+def test_fields_follow_relabeling_if_all_labels_are_distinct(labeling: str) -> None:
     count = 0
     for seed in range(60):
         adjacency = random_graph(seed)
-        if len(np.unique(label(adjacency, labelling))) < 12:
+        if len(np.unique(label(adjacency, labeling))) < 12:
             continue
         count += 1
-        other, number = relabelled(adjacency, seed)
-        fields = receptive_fields(adjacency, 10, 5, labelling)
-        assert np.array_equal(number[fields], receptive_fields(other, 10, 5, labelling))
-        places, places_other = field_edges(adjacency, fields), field_edges(other, number[fields])
-        assert np.array_equal(places >= 0, places_other >= 0)
+        other, number = relabeled(adjacency, seed)
+        fields = receptive_fields(adjacency, 10, 5, labeling)
+        assert np.array_equal(number[fields], receptive_fields(other, 10, 5, labeling))
+        edges, edges_other = field_edges(adjacency, fields), field_edges(other, number[fields])
+        assert np.array_equal(edges >= 0, edges_other >= 0)
     assert count >= 5
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_isomorphic_trees_have_the_same_fields(seed: int) -> None:
-    """In a tree, nodes of one color are images of each other; which of them are cut may change the edges."""
+    """In a tree, nodes of one color are equivalent; truncation may keep different ones, with different edges."""
     adjacency = random_tree(seed)
-    other, _ = relabelled(adjacency, seed)
+    other, _ = relabeled(adjacency, seed)
     labels = [label(a, "wl") for a in (adjacency, other)]
     for size in (4, 14):
         fields = [receptive_fields(a, 14, size) for a in (adjacency, other)]
@@ -206,30 +199,30 @@ def test_isomorphic_trees_have_the_same_fields(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_canonical_order_depends_on_structure_alone(seed: int) -> None:
+def test_the_canonical_order_depends_on_the_structure_only(seed: int) -> None:
     rng = np.random.default_rng(seed)
     joined = random_graph(seed, n=8, density=0.4).toarray() > 0
     joined |= np.diag(rng.random(8) < 0.3)
     colors = np.sort(rng.integers(3, size=8))
     order = rng.permutation(8)
-    order = order[np.argsort(colors[order], kind="stable")]  # the same colors, other nodes
-    first = _canonical_order(tuple(colors), joined.tobytes())
+    order = order[np.argsort(colors[order], kind="stable")]  # the same colors, different nodes
+    first = canonical_order(tuple(colors), joined.tobytes())
     moved = joined[order][:, order]
-    second = _canonical_order(tuple(colors), moved.tobytes())
+    second = canonical_order(tuple(colors), moved.tobytes())
     assert np.array_equal(joined[first][:, first], moved[second][:, second])
     assert np.array_equal(colors[first], colors)
 
 
-def test_a_labelling_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(SettingError, match=r"expected one of .*wl, betweenness, got 'degree'"):
+def test_an_unknown_labeling_is_an_error() -> None:
+    with pytest.raises(SettingError, match="a labeling among wl, betweenness, got 'degree'"):
         receptive_fields(matrix(4, PATH), 4, 3, "degree")
 
 
-def test_without_igraph_there_is_an_error_that_says_what_to_install(
+def test_a_missing_igraph_is_an_error_that_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "igraph", None)
-    with pytest.raises(DataError, match=r"expected igraph.*: pip install 'diffpool\[patchy-san\]'"):
+    with pytest.raises(DataError, match=r"needs igraph, .*: pip install 'diffpool\[patchy-san\]'"):
         igraph()
     with pytest.raises(DataError, match="igraph"):
         receptive_fields(matrix(4, PATH), 4, 3, "betweenness")
@@ -241,7 +234,7 @@ def test_without_igraph_there_is_an_error_that_says_what_to_install(
 def batch(
     matrices: list[csr_array], length: int, size: int, channels: int = 0, empty: int = -1
 ) -> SparseGraphs:
-    """Graphs with their fields, and with edge features if any; a graph without nodes has `empty` in its fields."""
+    """Graphs with their fields, and with edge features if `channels` > 0; the fields of an empty graph are `empty`."""
     indptr, source, rows, start = [0], [], [], 0
     for a in matrices:
         indptr.extend((a.indptr[1:] + len(source)).tolist())
@@ -270,17 +263,17 @@ def network(features: int, **settings: Any) -> FieldConvolution:
 
 
 def node_features(graphs: SparseGraphs, h: Tensor, length: int, size: int) -> Tensor:
-    """[B, w · k, F]: those of every field, one after the other."""
+    """The features of the nodes of all fields: [B, w · k, F]."""
     found = torch.zeros(len(graphs), length * size, h.shape[1], dtype=h.dtype)
     for g, start in enumerate(graphs.layout.starts.tolist()):
-        for place, node in enumerate(graphs.prepared.graphs[g, : length * size].tolist()):
+        for i, node in enumerate(graphs.prepared.graphs[g, : length * size].tolist()):
             if node >= 0:
-                found[g, place] = h[start + node]
+                found[g, i] = h[start + node]
     return found
 
 
 def edge_features(graphs: SparseGraphs, length: int, size: int) -> Tensor:
-    """[B, w · k², C]: those of the edges from every node b to every node a of a field, from dense matrices."""
+    """The features of the edges from each node b to each node a of a field, from dense matrices: [B, w · k², C]."""
     n, adj = graphs.num_nodes, graphs.adj
     dense = torch.zeros(n + 1, n + 1, len(graphs.channels), dtype=torch.float64)
     target = torch.repeat_interleave(torch.arange(n), adj.indptr.diff())
@@ -294,12 +287,12 @@ def edge_features(graphs: SparseGraphs, length: int, size: int) -> Tensor:
 
 
 def filters(layer: Linear, inputs: int) -> Tensor:
-    """[filters, inputs, width]: the weights of the first model for `conv1d`, those of each place in a row."""
+    """The weights of the first model in the layout of `conv1d`: [filters, inputs, width]."""
     return layer.weight[0].T.unflatten(1, (-1, inputs)).transpose(1, 2)
 
 
 def in_torch(model: FieldConvolution, graphs: SparseGraphs, h: Tensor) -> Tensor:
-    """The same by PyTorch's convolutions."""
+    """The same with PyTorch's convolutions."""
     length, size = model.length, model.size
     x = node_features(graphs, h, length, size).transpose(1, 2)  # [B, F, w · k]
     x = conv1d(x, filters(model.nodes, h.shape[1]), model.nodes.bias[0], stride=size).relu()
@@ -315,7 +308,7 @@ def in_torch(model: FieldConvolution, graphs: SparseGraphs, h: Tensor) -> Tensor
 
 
 def test_the_convolutions_by_hand() -> None:
-    """Fields (1, 2), (0, 1) and (2, none) of the path 0, 1, 2 with features 1, 2, 4; nodes weigh 10 and 1."""
+    """Fields (1, 2), (0, 1) and (2, padding) of the path 0, 1, 2 with features 1, 2, 4 and weights 10 and 1."""
     graphs = batch([matrix(3, [(0, 1), (1, 2)])], length=3, size=2)
     graphs.prepared.graphs[0] = torch.tensor([1, 2, 0, 1, 2, -1])
     model = network(1, length=3, size=2, filters=(1, 1), width=2, hidden=2)
@@ -332,7 +325,7 @@ def test_the_convolutions_by_hand() -> None:
 
 @pytest.mark.parametrize("channels", [0, 2])
 @pytest.mark.parametrize(("length", "size"), [(12, 4), (10, 3), (4, 3), (1, 1)])
-def test_it_is_the_convolution_of_pytorch(length: int, size: int, channels: int) -> None:
+def test_it_equals_the_convolutions_of_pytorch(length: int, size: int, channels: int) -> None:
     graphs = batch(graphs_of_all_kinds(), length, size, channels)
     h = randn(graphs.num_nodes, 3, seed=1)
     model = network(3, length=length, size=size, channels=channels)
@@ -344,7 +337,7 @@ def test_it_is_the_convolution_of_pytorch(length: int, size: int, channels: int)
 
 
 @pytest.mark.parametrize("channels", [0, 2])
-def test_models_side_by_side_equal_single_ones(channels: int) -> None:
+def test_models_side_by_side_equal_single_models(channels: int) -> None:
     kinds = graphs_of_all_kinds()[:4] * 3
     together = batch(kinds, 6, 4, channels)
     h = randn(together.num_nodes, 3, seed=1).requires_grad_()
@@ -382,8 +375,8 @@ def test_a_graph_is_read_the_same_alone_and_in_a_batch(channels: int) -> None:
 
 
 @pytest.mark.parametrize("channels", [0, 2])
-def test_a_graph_without_nodes_reads_no_others(channels: int) -> None:
-    """Also where zeros stand in place of its fields, as in a cohort that ends with fewer graphs."""
+def test_an_empty_graph_does_not_read_other_graphs(channels: int) -> None:
+    """Also if its fields are zeros, as for a model of a cohort that has fewer graphs."""
     matrices = graphs_of_all_kinds()
     graphs = batch(matrices, 6, 4, channels)
     zeros = batch(matrices, 6, 4, channels, empty=0)
@@ -409,7 +402,7 @@ def test_isomorphic_trees_are_read_the_same() -> None:
     tree = random_tree(3)
     model = network(1, length=12, size=5)
     outs = []
-    for a in (tree, relabelled(tree, 1)[0]):
+    for a in (tree, relabeled(tree, 1)[0]):
         graphs = batch([a], 12, 5)
         outs.append(model(graphs, graphs.degree[:, None]))
     torch.testing.assert_close(*outs)
@@ -420,10 +413,10 @@ def test_fields_of_another_shape_are_an_error() -> None:
     graphs = batch([matrix(4, PATH)], 6, 4)
     h = randn(4, 3, seed=1)
     with pytest.raises(
-        DataError, match=r"expected 15 numbers of .*, got \[24\]: prepare 5 fields of 3"
+        DataError, match=r"rows of length 15, .* got rows of length 24: prepare 5 fields of 3"
     ):
         network(3, length=5, size=3)(graphs, h)
-    with pytest.raises(DataError, match=r"expected 24 numbers of .*, got none"):
+    with pytest.raises(DataError, match=r"rows of length 24, .* got none"):
         network(3, length=6, size=4)(replace(graphs, prepared=Prepared()), h)
     with pytest.raises(DataError, match=r"expected 2 edge features, got 0"):
         network(3, length=6, size=4, channels=2)(graphs, h)

@@ -1,4 +1,4 @@
-"""A contest: turns on the same graphs, rates that count what was done, and nobody who stops the others."""
+"""A contest: turns on the same graphs, correct rates, and failures that do not stop the others."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def watched(calls: list[tuple[str, np.ndarray]], name: str) -> Callable[[], Work
     return lambda: lambda chosen: calls.append((name, chosen))
 
 
-def test_draws_have_the_shape_asked_for_and_no_graph_twice_in_a_batch() -> None:
+def test_draws_have_the_requested_shape_and_no_graph_twice_in_a_batch() -> None:
     assert [d.shape for d in DRAWS] == [(4, 3, 5)] * 3
     for batch in np.concatenate(DRAWS).reshape(-1, 5):
         assert len(set(batch.tolist())) == 5
         assert batch.max() < 30
 
 
-def test_everybody_takes_turns_on_the_same_graphs() -> None:
+def test_competitors_take_turns_on_the_same_graphs() -> None:
     calls: list[tuple[str, np.ndarray]] = []
     entrants = {
-        "many": Entrant(watched(calls, "many"), most_steps=4, models=3),
-        "one": Entrant(watched(calls, "one"), most_steps=2),
+        "many": Entrant(watched(calls, "many"), max_steps=4, models=3),
+        "one": Entrant(watched(calls, "one"), max_steps=2),
     }
     contest(entrants, DRAWS, "cpu", seconds=100)
-    turns = calls[4:]  # two to warm up, two to see the pace
+    turns = calls[4:]  # after two to warm up and two to measure the pace
     assert [name for name, _ in turns] == ["many", "one"] * 2
     for number, (name, chosen) in enumerate(turns):
         drawn = DRAWS[1 + number // 2]
@@ -42,7 +42,7 @@ def test_a_slow_competitor_has_fewer_steps() -> None:
     def slowly(chosen: np.ndarray) -> None:
         time.sleep(0.01 * len(chosen))
 
-    entrant = Entrant(lambda: slowly, most_steps=4)
+    entrant = Entrant(lambda: slowly, max_steps=4)
     result = contest({"slow": entrant}, DRAWS, "cpu", seconds=0.04)["slow"]
     assert result["steps"] == 2
     assert 10 <= result["ms"] < 100
@@ -50,7 +50,7 @@ def test_a_slow_competitor_has_fewer_steps() -> None:
 
 
 def test_a_rate_counts_the_graphs_of_all_models_and_turns() -> None:
-    entrant = Entrant(lambda: lambda chosen: None, most_steps=3, models=2)
+    entrant = Entrant(lambda: lambda chosen: None, max_steps=3, models=2)
     entrant.times = [1.0, 3.0]
     result = entrant.result(batch=20)
     assert result["rate"] == 20 * 2 * 3 * 2 / 4
@@ -65,7 +65,7 @@ def _missing() -> Callable[[np.ndarray], None]:
     raise ModuleNotFoundError("No module named 'peer'", name="peer")
 
 
-def test_a_competitor_that_fails_says_why_and_the_others_go_on() -> None:
+def test_a_competitor_that_fails_says_why_and_the_others_continue() -> None:
     turns: list[int] = []
 
     def later(chosen: np.ndarray) -> None:
@@ -86,11 +86,11 @@ def test_a_competitor_that_fails_says_why_and_the_others_go_on() -> None:
     assert results["fine"]["rate"] > 0
 
 
-def test_a_competitor_that_takes_too_long_to_warm_up_is_out() -> None:
+def test_a_competitor_that_takes_too_long_to_warm_up_fails() -> None:
     def forever(chosen: np.ndarray) -> None:
         try:
             time.sleep(60)
-        except Exception:  # a library that mends every error
+        except Exception:  # a library that catches every error
             time.sleep(60)
 
     entrants = {"slow": Entrant(lambda: forever, 4), "late": Entrant(lambda: forever, 4)}
@@ -105,7 +105,7 @@ def test_a_time_limit_ends_with_its_block() -> None:
     assert trouble(lambda: None, 0.05) is None
     with time_limit(0.05):
         pass
-    time.sleep(0.1)  # nothing rings
+    time.sleep(0.1)  # no alarm is left
 
 
 def test_a_quotient_needs_both_numbers() -> None:

@@ -1,4 +1,4 @@
-"""The peers compute what they claim, and the benchmarks that use them count and divide correctly."""
+"""The peers compute what they claim, and the benchmarks report correct rates and ratios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ scaling = pytest.importorskip("benchmarks.scaling")
 pyg_dense = pytest.importorskip("benchmarks.pyg_dense")
 tgp_pool = pytest.importorskip("benchmarks.tgp_pool")
 
-needs_tgp = pytest.mark.skipif(find_spec("tgp") is None, reason="torch-geometric-pool is not there")
+needs_tgp = pytest.mark.skipif(
+    find_spec("tgp") is None, reason="torch-geometric-pool is not installed"
+)
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def test_pyg_gets_the_same_graphs(setting: Any) -> None:
         torch.testing.assert_close(own.y, data.y)
 
 
-def test_worker_processes_give_the_batches_asked_for(setting: Any) -> None:
+def test_worker_processes_give_the_requested_batches(setting: Any) -> None:
     loaded, collated = competitors.loaded(setting), competitors.collated(setting)
     for chosen in (np.array([[3, 1], [20, 0], [5, 7]]), np.array([[2, 4]])):
         batches = list(loaded(chosen))
@@ -93,7 +95,7 @@ def test_a_peer_learns(setting: Any, peer: str) -> None:
     assert 0 <= made.evaluate(np.arange(20)[None, None]) <= 20
 
 
-def test_one_peer_has_exact_products_and_leaves_the_others_alone(setting: Any) -> None:
+def test_one_peer_uses_full_precision_without_changing_it_for_the_others(setting: Any) -> None:
     torch.set_float32_matmul_precision("high")
     try:
         made, seen = competitors.PEERS["pyg-float32"](setting), []
@@ -107,7 +109,9 @@ def test_one_peer_has_exact_products_and_leaves_the_others_alone(setting: Any) -
         torch.set_float32_matmul_precision("highest")
 
 
-def test_compiling_is_for_sizes_that_differ(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_peer_allows_dynamic_sizes(
+    setting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiled = []
 
     def compile(function: Any, **options: Any) -> Any:
@@ -124,12 +128,12 @@ def check_row(row: dict[str, Any], names: tuple[str, ...]) -> None:
     for name in names:
         assert row[name] > 0
         models = row["models"] if name == "cohort" else 1
-        per_step = 20 * models / row[f"{name}_ms"] * 1e3  # by the median turn, not the mean
+        per_step = 20 * models / row[f"{name}_ms"] * 1e3  # from the median turn, not the mean
         assert row[name] == pytest.approx(per_step, rel=3)
         assert 2 <= row[f"{name}_steps"] <= row["steps"]
 
 
-def test_training_counts_and_divides(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_reports_rates_and_ratios(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cross_validation, "TURNS", 2)
     monkeypatch.setattr(tgp_pool, "find_spec", lambda name: None)
     monkeypatch.setattr(torch, "compile", lambda *_, **__: 1 / 0)
@@ -151,12 +155,10 @@ def test_training_without_peers_has_no_ratio(setting: Any) -> None:
     assert "pyg" not in row
 
 
-def test_inference_is_measured_by_the_size_of_the_batch(
-    setting: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inference_is_measured_by_batch_size(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cross_validation, "EVALUATED", {5: 3, 20: 2, 100: 2})
     rows = cross_validation.inference(setting, seconds=0.1)
-    assert list(rows) == ["5", "20", "24"]  # there are no more than 24 graphs
+    assert list(rows) == ["5", "20", "24"]  # there are only 24 graphs
     for row in rows.values():
         assert row["ours"] > 0
         assert row["ratio"] == round(row["ours"] / row["pyg"], 1)
@@ -185,7 +187,7 @@ def test_random_graphs_have_an_average_degree_near_four() -> None:
     torch.testing.assert_close(dataset.graphs.adj.indices, again.graphs.adj.indices)
 
 
-def test_the_cost_is_measured_by_size_and_by_models(setting: Any) -> None:
+def test_the_cost_is_measured_by_graph_size_and_number_of_models(setting: Any) -> None:
     row = scaling.size_row(12, "cpu", steps=2, seconds=0.1)
     assert row["nodes"] == 12
     assert row["ratio"] == round(row["pyg"]["ms"] / row["ours"]["ms"], 1)
@@ -201,10 +203,11 @@ def run_main(module: Any, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     module.main()
 
 
-def test_a_run_leaves_a_record_of_each_data_set(
+def test_a_run_writes_a_record_for_each_data_set(
     setting: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cross_validation, "load_dataset", lambda name, folder: setting.dataset)
+    monkeypatch.setattr(cross_validation, "TURNS", 1)
     words = ["--data-dir", "data", "--datasets", "A,B", "--peers", "pyg", "--steps", "2"]
     words += ["--models", "2", "--seconds", "0.05", "--device", "cpu", "--records", str(tmp_path)]
     run_main(cross_validation, monkeypatch, *words, "--parts", "training")
@@ -217,7 +220,8 @@ def test_a_run_leaves_a_record_of_each_data_set(
         assert str(tmp_path) not in record["command"]
 
 
-def test_scaling_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_scaling_writes_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(scaling, "TURNS", 1)
     words = ["--parts", "sizes", "--sizes", "8,12", "--steps", "2", "--seconds", "0.05"]
     run_main(scaling, monkeypatch, *words, "--device", "cpu", "--records", str(tmp_path))
     record = json.loads((tmp_path / "scaling_cpu.jsonl").read_text())
@@ -228,5 +232,5 @@ def test_scaling_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_an_unknown_peer_is_an_error_that_names_the_known_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(SystemExit, match=r"expected peers of pyg, .* got 'pgy'"):
+    with pytest.raises(SystemExit, match=r"expected peers among pyg, .* got 'pgy'"):
         run_main(cross_validation, monkeypatch, "--data-dir", "data", "--peers", "pyg,pgy")

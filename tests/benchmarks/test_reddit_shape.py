@@ -1,4 +1,4 @@
-"""The generated set has the shape of REDDIT-MULTI-12K, and its benchmark sees every graph."""
+"""The generated data set has the shape of REDDIT-MULTI-12K, and its benchmark trains on every graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dataset() -> GraphDataset:
     return reddit_shaped(400)
 
 
-def test_the_numbers_are_those_of_the_real_set(dataset: GraphDataset) -> None:
+def test_the_statistics_are_those_of_the_real_data_set(dataset: GraphDataset) -> None:
     numbers = shape(dataset)
     assert numbers["graphs"] == 400
     assert numbers["mean_nodes"] == pytest.approx(391.41, rel=0.01)
@@ -31,15 +31,15 @@ def test_the_numbers_are_those_of_the_real_set(dataset: GraphDataset) -> None:
 
 def test_the_graphs_are_trees_around_hubs(dataset: GraphDataset) -> None:
     layout, degree = dataset.graphs.layout, dataset.graphs.degree.numpy()
-    most = np.maximum.reduceat(degree, layout.starts.numpy())
-    assert np.median(most / layout.sizes.numpy()) > 0.3
+    max_degree = np.maximum.reduceat(degree, layout.starts.numpy())
+    assert np.median(max_degree / layout.sizes.numpy()) > 0.3
     assert (degree == 1).mean() > 0.5
     assert degree.min() >= 1
     sizes = np.sort(layout.sizes.numpy())
     assert sizes[-40:].sum() > 0.35 * sizes.sum()  # a tenth of the graphs
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_determines_the_graphs() -> None:
     one, same, other = reddit_shaped(50), reddit_shaped(50), reddit_shaped(50, seed=1)
     torch.testing.assert_close(one.graphs.adj.indices, same.graphs.adj.indices)
     torch.testing.assert_close(one.y, same.y)
@@ -55,7 +55,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> GraphDataset:
 
 def test_an_epoch_of_all_folds_trains_every_graph(small: GraphDataset) -> None:
     result = measure(small, "cpu", folds=3)
-    assert result["graphs_trained"] == 3 * 20  # 22 are not for the test, 2 of them for validation
+    assert (
+        result["graphs_trained"] == 3 * 20
+    )  # 22 are not test graphs, and 2 of these are for validation
     assert result["nodes_trained"] > 60 * 5
     assert result["graphs_a_second"] == pytest.approx(60 / result["seconds"], rel=0.5)
     assert len(result["train_loss"]) == 3
@@ -74,9 +76,7 @@ def test_a_census_counts_the_graphs_and_nodes_of_each_model(small: GraphDataset)
     assert census.counts.tolist() == [[3, sizes[[3, 1, 4]].sum()], [1, sizes[5]]]
 
 
-def test_a_graph_that_was_left_out_is_noticed(
-    small: GraphDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_graph_is_noticed(small: GraphDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = CohortBatches.batch
 
     def without_the_last(self: CohortBatches, chosen: np.ndarray) -> object:

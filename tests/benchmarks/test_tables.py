@@ -1,4 +1,4 @@
-"""Tables say what the records say: dashes for what is not there, reasons for what failed, the origin of every row."""
+"""Tables show what the records say: dashes for missing values, reasons for failures, the origin of every row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORIGIN: dict[str, Any] = {
     "versions": {"torch": "2"},
     "hardware": {"cpu": "abacus", "threads": 2, "gpu": "beads"},
 }
-OLD = {  # as records were before there were other peers
+OLD = {  # a record from before there were other peers
     "cohort": 1000.0,
     "single": 200.0,
     "pyg": 100.0,
@@ -64,7 +64,7 @@ def test_an_old_record_is_read_with_dashes_for_the_other_peers(write: Any) -> No
     assert comparison_tables.inference("cv") is None
 
 
-def test_a_new_record_has_every_peer_and_says_who_failed(write: Any) -> None:
+def test_a_new_record_has_every_peer_and_lists_failures(write: Any) -> None:
     write("cv", {"rows": {"A": NEW}, "workers": 16})
     table = comparison_tables.throughput("cv")
     row = cells(table, "A")
@@ -95,7 +95,7 @@ def test_a_record_of_one_part_leaves_the_other_part_to_older_ones(write: Any) ->
     assert cells(comparison_tables.inference("cv"), "A")[0] == "5,000"
 
 
-def test_ours_may_fail_too(write: Any) -> None:
+def test_our_models_may_fail_too(write: Any) -> None:
     failed = {"failed": "OutOfMemoryError: too large"}
     write("cv", {"rows": {"A": {**NEW, "cohort": failed, "ratio": None}}})
     table = comparison_tables.throughput("cv")
@@ -143,7 +143,7 @@ def test_kernels_are_shown_with_their_memory_and_the_ratio_to_grakel(write: Any)
     assert comparison_tables.kernels("nothing") is None
 
 
-def test_what_was_ended_is_shown_as_more_than_its_limit(write: Any) -> None:
+def test_a_stopped_call_is_shown_as_more_than_its_limit(write: Any) -> None:
     write(
         "k",
         {"rows": {"A": {"wl": {"ours": MATRIX, "grakel": SLOW}, "b": {**KERNEL, "ours": SLOW}}}},

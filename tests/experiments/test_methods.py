@@ -300,7 +300,7 @@ def test_the_same_graph_gets_the_same_random_clusters() -> None:
 def test_graphs_prepared_for_other_settings_are_refused(dataset: GraphDataset) -> None:
     graphs = prepare(small("random-assignment"), dataset.graphs, keep=False)
     assert prepare(small("random-assignment"), graphs, keep=False) is graphs
-    with pytest.raises(SettingError, match="expected graphs as they were read, got some prepared"):
+    with pytest.raises(SettingError, match="got graphs prepared for other settings"):
         prepare(small("random-assignment", ratio=0.5), graphs, keep=False)
 
 

@@ -1,4 +1,4 @@
-"""Edge-conditioned convolution: each edge has a matrix of its own, which a small network makes of its features."""
+"""Edge-conditioned convolution: a small network computes a weight matrix for each edge from its features."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from diffpool.segment import Csr, spmm_forward
 
 
 class EdgeConditioned(nn.Module):
-    """The convolution of ECC: the mean over the edges from j to i of Θ(e_ji) x_j, plus b; b alone without edges.
+    """The convolution of ECC: the mean of Θ(e_ji) x_j over the edges from j to i, plus b; b alone without edges.
 
-    Simonovsky and Komodakis (2017), equation 1. The filter network has two layers, and the last of them is linear:
-    Θ(e) = Θ_0 + Σ_r φ_r(e) Θ_r with φ(e) = ReLU(e W + c). So h_i = Σ_r (Σ_j φ_r(e_ji) x_j) Θ_r, and no edge's matrix is
-    ever made. A self-loop is an edge like any other; the paper has one at every node, and so has `preparation.pyramid`.
+    Simonovsky and Komodakis (2017), equation 1. The filter network has two layers, of which the last is linear:
+    Θ(e) = Θ_0 + Σ_r φ_r(e) Θ_r with φ(e) = ReLU(e W + c). So h_i = Σ_r (Σ_j φ_r(e_ji) x_j) Θ_r, and the matrix of an
+    edge is never built. A self-loop is an edge like any other; the paper has one at every node, and `ecc.pyramid` adds
+    them.
     """
 
     def __init__(
@@ -34,18 +35,18 @@ class EdgeConditioned(nn.Module):
         """[N, in] → [N, out], or the first `columns` outputs."""
         if not isinstance(graphs, SparseGraphs):
             raise DataError(
-                "expected graphs with a list of edges for the edge-conditioned convolution, got dense ones: "
+                "expected sparse graphs for the edge-conditioned convolution, got dense graphs: "
                 "use the pooler pyramid, or another convolution"
             )
         if len(graphs.channels) != self.channels:
             raise DataError(
                 f"expected {self.channels} edge features, got {len(graphs.channels)}: "
-                "give every edge the features that the model was made for"
+                "give every edge the features that the model was built for"
             )
         adj, adj_t = graphs.adj, graphs.adj_t
         phi = self._phi([c.values for c in graphs.channels], adj)
         phi_t = phi.detach()
-        if x.requires_grad:  # the same numbers in the order in which the gradient of x is summed
+        if x.requires_grad:  # the same values in the order in which the gradient of x is summed
             with torch.no_grad():
                 phi_t = self._phi([c.values_t for c in graphs.channels], adj_t)
         theta = self.linear.weight.unflatten(1, (-1, self.num_inputs))[:, :, : x.shape[1], :columns]
@@ -56,44 +57,44 @@ class EdgeConditioned(nn.Module):
         return (out + self.linear.bias[:, None, :columns]).flatten(0, 1)
 
     def _phi(self, features: list[Tensor], adj: Csr) -> Tensor:
-        """φ of each edge, by the parameters of its model: [E] each → [E, R]."""
+        """φ of each edge, with the parameters of its model: C tensors [E] → [E, R]."""
         if self.models == 1:
             return self.filter(torch.stack(features, 1)).relu()
         weight, bias = self.filter.weight, self.filter.bias  # [M, C, R], [M, R]
         model = _rows(adj) // max((len(adj.indptr) - 1) // self.models, 1)  # [E]
-        out = _OfModel.apply(bias, model, adj.indptr)
-        for values, own in zip(features, weight.unbind(1), strict=True):
-            out = torch.addcmul(out, values[:, None], _OfModel.apply(own, model, adj.indptr))
+        out = _PerEdge.apply(bias, model, adj.indptr)
+        for values, row in zip(features, weight.unbind(1), strict=True):
+            out = torch.addcmul(out, values[:, None], _PerEdge.apply(row, model, adj.indptr))
         return out.relu()
 
 
 def _rows(adj: Csr) -> Tensor:
-    """The row of each entry, where the edge points to: [E]."""
+    """The row of each entry, which is the target of the edge: [E]."""
     rows = torch.arange(len(adj.indptr) - 1, device=adj.indptr.device)
     return torch.repeat_interleave(rows, adj.indptr.diff(), output_size=len(adj.indices))
 
 
-class _OfModel(torch.autograd.Function):
-    """What each model has, for each of its edges: [M, R] → [E, R]. Its gradient is summed in a fixed order."""
+class _PerEdge(torch.autograd.Function):
+    """Repeat the parameters of a model for each of its edges: [M, R] → [E, R]. The gradient is deterministic."""
 
     @staticmethod
-    def forward(ctx: Any, of_models: Tensor, model: Tensor, indptr: Tensor) -> Tensor:
-        ctx.models, ctx.indptr = len(of_models), indptr
-        return of_models.index_select(0, model)
+    def forward(ctx: Any, parameters: Tensor, model: Tensor, indptr: Tensor) -> Tensor:
+        ctx.models, ctx.indptr = len(parameters), indptr
+        return parameters.index_select(0, model)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges = torch.arange(len(grad), device=grad.device)
-        of_rows = spmm_forward(grad.contiguous(), ctx.indptr, edges, None)  # [N, R]
-        return of_rows.view(ctx.models, -1, grad.shape[1]).sum(1), None, None
+        rows = spmm_forward(grad.contiguous(), ctx.indptr, edges, None)  # [N, R]
+        return rows.view(ctx.models, -1, grad.shape[1]).sum(1), None, None
 
 
 class _Filtered(torch.autograd.Function):
     """Σ_r (Σ_j φ_r(e_ji) x_j) Θ_r with φ_0 = 1: [N, in], [E, R], [M, R + 1, in, out] → [M, N/M, out].
 
-    `phi_t` is φ in the order of Aᵀ's entries, and has no gradient. One r after the other, and again for the gradient:
-    that takes R times less memory than all sums side by side, and not more time. The slow twin is in the tests.
+    `phi_t` is φ in the order of Aᵀ's entries, and has no gradient. A loop over r, repeated for the gradient, takes R
+    times less memory than computing all sums at once, and no more time. The slow reference is in the tests.
     """
 
     @staticmethod
@@ -104,8 +105,8 @@ class _Filtered(torch.autograd.Function):
         ctx.adj, ctx.adj_t = adj, adj_t
         models, _, inputs, outputs = theta.shape
         out = x.new_zeros(models, len(x) // models, outputs)
-        for own, matrix in zip(_by_unit(phi), theta.unbind(1), strict=True):
-            sums = spmm_forward(x, adj.indptr, adj.indices, own)
+        for phi_r, matrix in zip(_by_unit(phi), theta.unbind(1), strict=True):
+            sums = spmm_forward(x, adj.indptr, adj.indices, phi_r)
             out.baddbmm_(sums.view(models, -1, inputs), matrix)
         return out
 
@@ -115,18 +116,18 @@ class _Filtered(torch.autograd.Function):
         x, phi, phi_t, theta = ctx.saved_tensors
         adj, adj_t = ctx.adj, ctx.adj_t
         models, _, inputs, _ = theta.shape
-        of_x, of_phi, of_theta = torch.zeros_like(x), phi.new_empty(phi.t().shape), []
+        grad_x, grad_phi, grad_theta = torch.zeros_like(x), phi.new_empty(phi.t().shape), []
         target, ends = _rows(adj), x.index_select(0, adj.indices)  # [E], [E, in]
         units = zip(_by_unit(phi), _by_unit(phi_t), theta.unbind(1), strict=True)
-        for r, (own, own_t, matrix) in enumerate(units):
-            sums = spmm_forward(x, adj.indptr, adj.indices, own)
-            of_theta.append(sums.view(models, -1, inputs).mT @ grad)
+        for r, (phi_r, phi_r_t, matrix) in enumerate(units):
+            sums = spmm_forward(x, adj.indptr, adj.indices, phi_r)
+            grad_theta.append(sums.view(models, -1, inputs).mT @ grad)
             back = (grad @ matrix.mT).flatten(0, 1)  # [N, in]
             if ctx.needs_input_grad[0]:
-                of_x += spmm_forward(back, adj_t.indptr, adj_t.indices, own_t)
-            if own is not None:
-                torch.sum(back.index_select(0, target).mul_(ends), 1, out=of_phi[r])
-        return of_x, of_phi.t(), None, torch.stack(of_theta, 1), None, None
+                grad_x += spmm_forward(back, adj_t.indptr, adj_t.indices, phi_r_t)
+            if phi_r is not None:
+                torch.sum(back.index_select(0, target).mul_(ends), 1, out=grad_phi[r])
+        return grad_x, grad_phi.t(), None, torch.stack(grad_theta, 1), None, None
 
 
 def _by_unit(phi: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,4 +1,4 @@
-"""The Kron pyramid of all graphs of a batch: `preparation.kron` for each, and what ECC wants at every level."""
+"""The Kron pyramids of a batch of graphs, with the self-loops and edge features that ECC needs at every level."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from diffpool.baselines.adjacency import Watch, adjacency_matrices
 from diffpool.baselines.ecc.kron import Coarsened, coarsened
-from diffpool.baselines.matrices import Watch, matrices
 from diffpool.graphs import Prepared, SparseGraphs
 
 
 @dataclass(frozen=True, eq=False)
 class KronLevel:
-    """The next coarser level of all graphs of a batch."""
+    """One coarser level of all graphs of a batch."""
 
-    parent: np.ndarray  # [N of the level before] int64: a node of the same graph, counted within it
+    parent: np.ndarray  # [N of the finer level] int64: node number within the coarser graph
     sizes: np.ndarray  # [B] int64
-    indptr: np.ndarray  # [K + 1] int64: A by rows, as for `SparseGraphs.from_csr`
+    indptr: np.ndarray  # [K + 1] int64: CSR, as for `SparseGraphs.from_csr`
     source: np.ndarray  # [E] int64
     weights: np.ndarray  # [E]
 
 
 def kron_pyramid(
-    graphs: SparseGraphs, levels: int, watch: Watch = lambda share: None
+    graphs: SparseGraphs, levels: int, watch: Watch = lambda fraction: None
 ) -> list[KronLevel]:
-    """Undirected graphs, coarsened `levels` times, each by itself. `watch` gets the share of the nodes that is done."""
-    made: list[list[Coarsened]] = [[] for _ in range(levels)]
-    for adjacency in matrices(graphs, watch):
-        for level in made:
+    """Coarsen each undirected graph `levels` times; `watch` is called with the fraction of nodes done."""
+    pyramid: list[list[Coarsened]] = [[] for _ in range(levels)]
+    for adjacency in adjacency_matrices(graphs, watch):
+        for level in pyramid:
             level.append(coarsened(adjacency))
             adjacency = level[-1].adjacency
-    return [_level(level) for level in made]
+    return [_level(level) for level in pyramid]
 
 
 def _level(graphs: Sequence[Coarsened]) -> KronLevel:
@@ -41,52 +41,52 @@ def _level(graphs: Sequence[Coarsened]) -> KronLevel:
     starts = np.cumsum(sizes) - sizes
     degrees = [np.diff(g.adjacency.indptr) for g in graphs]
     sources = [g.adjacency.indices + start for g, start in zip(graphs, starts, strict=True)]
-    none = np.empty(0, np.int64)
+    empty = np.empty(0, np.int64)
     return KronLevel(
-        parent=np.concatenate([none, *(g.parent for g in graphs)]),
+        parent=np.concatenate([empty, *(g.parent for g in graphs)]),
         sizes=sizes,
-        indptr=np.concatenate([[0], np.cumsum(np.concatenate([none, *degrees]))]),
-        source=np.concatenate([none, *sources]),
+        indptr=np.concatenate([[0], np.cumsum(np.concatenate([empty, *degrees]))]),
+        source=np.concatenate([empty, *sources]),
         weights=np.concatenate([np.empty(0), *(g.adjacency.data for g in graphs)]),
     )
 
 
 def with_pyramid(graphs: SparseGraphs, pyramid: Sequence[KronLevel]) -> SparseGraphs:
-    """These graphs with their pyramid in `prepared`, and at every level the self-loops and edge features for ECC.
+    """Attach the pyramid as `prepared`, and add the self-loops and edge features of ECC at every level.
 
-    A node is its own neighbor in ECC. A loop that was not there has weight 0, so A stays what it is. The edge features
-    are those the graphs have (zero for new loops and at coarser levels, where there are none) and then two that every
-    graph has: weight/√(d_i d_j), and 1 for a self-loop (`nn.architecture.DERIVED`).
+    A node is its own neighbor in ECC. A new loop has weight 0, so A does not change. The edge features are those of
+    the graphs (zero for new loops, and at coarser levels, which have none), then two derived ones (`builder.DERIVED`):
+    weight/√(d_i d_j), and 1 for a self-loop.
     """
-    made = _with_features(graphs)
+    graphs_with_features = _with_features(graphs)
     if not pyramid:
-        return made
+        return graphs_with_features
     level, *rest = pyramid
-    none = np.zeros((len(level.source), len(graphs.channels)))
+    zeros = np.zeros((len(level.source), len(graphs.channels)))
     coarser = SparseGraphs.from_csr(
-        level.sizes, level.indptr, level.source, level.weights, none, dtype=graphs.degree.dtype
+        level.sizes, level.indptr, level.source, level.weights, zeros, dtype=graphs.degree.dtype
     )
     prepared = Prepared(nodes=torch.from_numpy(level.parent), coarser=with_pyramid(coarser, rest))
-    return replace(made, prepared=prepared)
+    return replace(graphs_with_features, prepared=prepared)
 
 
 def _with_features(graphs: SparseGraphs) -> SparseGraphs:
-    """The graphs with a loop at every node, and with two more edge features."""
+    """Add a loop at every node and two edge features."""
     adj, n = graphs.adj, graphs.num_nodes
     indptr, source = adj.indptr.numpy(), adj.indices.numpy()
     weights = np.ones(len(source)) if adj.values is None else adj.values.double().numpy()
     row = np.repeat(np.arange(n), np.diff(indptr))
-    new = np.ones(n, bool)  # nodes that get a loop
+    new = np.ones(n, bool)  # nodes without a loop
     new[row[row == source]] = False
-    before = np.cumsum(new) - new  # new loops in the rows before
-    place = np.arange(len(row)) + before[row] + (new[row] & (source > row))
+    before = np.cumsum(new) - new  # new loops in earlier rows
+    index = np.arange(len(row)) + before[row] + (new[row] & (source > row))  # of the old edges
     edges = len(row) + int(new.sum())
     loops = np.ones(edges, bool)
-    loops[place] = False
+    loops[index] = False
 
-    def grown(old: np.ndarray, of_loops: np.ndarray | float) -> np.ndarray:
+    def grown(old: np.ndarray, loop_values: np.ndarray | float) -> np.ndarray:
         out = np.empty(edges, old.dtype)
-        out[place], out[loops] = old, of_loops
+        out[index], out[loops] = old, loop_values
         return out
 
     nodes = np.flatnonzero(new)

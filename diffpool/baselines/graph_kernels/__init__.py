@@ -1,7 +1,9 @@
+"""Graph kernels: see docs/kernels.md. `graph_kernels.svm` has the classifier on top of them."""
+
 from diffpool.baselines.graph_kernels.base import GraphKernel
 from diffpool.baselines.graph_kernels.degree_graphlet import DegreeGraphlet
 from diffpool.baselines.graph_kernels.graphlet import Graphlet
-from diffpool.baselines.graph_kernels.matrices import KERNELS, gram_matrices
+from diffpool.baselines.graph_kernels.registry import KERNELS, gram_matrices
 from diffpool.baselines.graph_kernels.shortest_path import ShortestPath
 from diffpool.baselines.graph_kernels.weisfeiler_lehman import (
     WeisfeilerLehman,

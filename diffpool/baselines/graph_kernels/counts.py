@@ -1,4 +1,4 @@
-"""How often each graph has each thing that a kernel counts."""
+"""Sparse counts: how often each graph has each feature."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from scipy.sparse import csr_array
 
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray]  # graph, key, count
-MOST = 2**62  # numbers below it are exact in int64, with room for a sum
+MAX_KEY = 2**62  # keys below it do not overflow int64 when added
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Sparse rows: graph g has `keys[i]` `counts[i]` times, for i from `indptr[g]` to `indptr[g + 1]`; no key twice."""
+    """CSR rows: graph g has `keys[i]` `counts[i]` times, for i in `indptr[g]` … `indptr[g + 1] − 1`; no duplicates."""
 
     indptr: np.ndarray  # [B + 1] int64
-    keys: np.ndarray  # [entries] int64, at least 0
+    keys: np.ndarray  # [entries] int64, nonnegative
     counts: np.ndarray  # [entries] float64
 
     @classmethod
     def from_entries(
         cls, graphs: int, graph: np.ndarray, keys: np.ndarray, counts: np.ndarray | None = None
     ) -> Counts:
-        """From entries in any order: `graph` [n] and `keys` [n]; those of the same graph and key are added up."""
+        """From entries in any order; entries with the same graph and key are added up."""
         names, bound = None, int(keys.max(initial=0)) + 1
-        if graphs * bound >= MOST:
+        if graphs * bound >= MAX_KEY:
             names, keys = np.unique(keys, return_inverse=True)
             bound = len(names)
         both, sums = add_up(graph * bound + keys, counts)
@@ -36,46 +36,46 @@ class Counts:
         return cls(indptr.astype(np.int64), keys if names is None else names[keys], sums)
 
     @classmethod
-    def joined(cls, graphs: int, parts: Sequence[Entries]) -> Counts:
-        """From several such lists of entries."""
-        nothing = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-        columns = zip(nothing, *parts, strict=True)
+    def from_parts(cls, graphs: int, parts: Sequence[Entries]) -> Counts:
+        """From several lists of entries."""
+        empty = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+        columns = zip(empty, *parts, strict=True)
         return cls.from_entries(graphs, *(np.concatenate(column) for column in columns))
 
     @property
     def graph(self) -> np.ndarray:
-        """[entries]: the graph of each."""
+        """The graph of each entry: [entries]."""
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def different_keys(self) -> np.ndarray:
-        """Sorted."""
-        if self.keys.max(initial=0) < 4 * len(self.keys):  # quicker than sorting
+    def unique_keys(self) -> np.ndarray:
+        """The distinct keys, sorted."""
+        if self.keys.max(initial=0) < 4 * len(self.keys):  # faster than sorting
             return np.flatnonzero(np.bincount(self.keys))
         return np.unique(self.keys)
 
     def columns(self, known: np.ndarray) -> csr_array:
-        """[B, K] float64: a column for each of the known keys, which are sorted; others are left out."""
-        if len(known) and known[-1] == len(known) - 1:  # all numbers from 0, as colors are
-            place, seen = self.keys, self.keys < len(known)
+        """A column for each of the known keys, which are sorted; other keys are dropped: [B, K] float64."""
+        if len(known) and known[-1] == len(known) - 1:  # consecutive from 0, like colors
+            column, seen = self.keys, self.keys < len(known)
         else:
-            place = np.searchsorted(known, self.keys)
-            seen = place < len(known)
-            seen[seen] = known[place[seen]] == self.keys[seen]
+            column = np.searchsorted(known, self.keys)
+            seen = column < len(known)
+            seen[seen] = known[column[seen]] == self.keys[seen]
         indptr = np.concatenate([[0], np.cumsum(seen)])[self.indptr]
         shape = (len(self), len(known))
-        return csr_array((self.counts[seen], place[seen], indptr), shape=shape)
+        return csr_array((self.counts[seen], column[seen], indptr), shape=shape)
 
     def sum(self, power: int) -> np.ndarray:
-        """[B]: the sum of the powers of a graph's counts."""
-        ends = np.concatenate([[0.0], np.cumsum(self.counts**power)])  # whole numbers: exact
+        """The sum of the powers of each graph's counts: [B]."""
+        ends = np.concatenate([[0.0], np.cumsum(self.counts**power)])  # integers, so exact
         return ends[self.indptr[1:]] - ends[self.indptr[:-1]]
 
 
 def add_up(keys: np.ndarray, counts: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The different keys, sorted, and how often each came, or the sum of its counts; without those whose sum is 0."""
+    """The distinct keys, sorted, and how often each occurs, or the sum of its counts; keys with sum 0 are dropped."""
     if counts is None:
         keys = np.sort(keys)
         first = run_starts(keys)
@@ -89,7 +89,7 @@ def add_up(keys: np.ndarray, counts: np.ndarray | None = None) -> tuple[np.ndarr
 
 
 def run_starts(values: np.ndarray) -> np.ndarray:
-    """Where a run of equal values starts."""
+    """The index at which each run of equal values starts."""
     new = np.ones(len(values), bool)
     new[1:] = values[1:] != values[:-1]
     return np.flatnonzero(new)

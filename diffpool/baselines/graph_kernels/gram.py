@@ -1,4 +1,4 @@
-"""Products of sparse feature maps, XYᵀ as a dense matrix, in blocks; and the cosine normalization."""
+"""Products XYᵀ of sparse feature maps as dense matrices, computed in blocks, and cosine normalization."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.sparse import csr_array
 
-Watch = Callable[[float], None]  # is told the share that is done, from 0 to 1
+Watch = Callable[[float], None]  # called with the fraction done, from 0 to 1
 
-DENSE = 0.07  # a column that more graphs have than this share is multiplied as a dense one: so both cost the same
-PANEL = 1 << 26  # numbers of dense columns in memory
-BLOCK = 1 << 23  # numbers of the result that are made at a time
-EXACT = 2**24  # whole numbers below it are exact in float32
+DENSE = 0.07  # columns with a larger fraction of nonzeros are multiplied as dense ones; here both cost the same
+PANEL = 1 << 26  # values of dense columns in memory
+BLOCK = 1 << 23  # values of the result computed at a time
+EXACT = 2**24  # integers below it are exact in float32
 
 
 def add_product(x: csr_array, y: csr_array | None, out: np.ndarray, watch: Watch) -> None:
-    """Add XYᵀ to `out` [n, m]. Without Y it is XXᵀ, of which the diagonal and what is below it are left undefined.
+    """Add XYᵀ to `out` [n, m]; without Y add XXᵀ, but leave the diagonal and the lower triangle undefined.
 
-    Columns that many graphs have are multiplied as dense matrices, the others as sparse ones. XXᵀ leaves out columns
-    that only one graph has: they add to the diagonal only.
+    Columns with many nonzeros are multiplied as dense matrices, the others as sparse ones. XXᵀ skips columns with a
+    single nonzero, which contribute to the diagonal only.
     """
-    alone, y = y is None, x if y is None else y
+    symmetric, y = y is None, x if y is None else y
     pairs = _per_column(x) * _per_column(y)  # [K]
     dense = pairs > DENSE**2 * x.shape[0] * y.shape[0]
-    rare = (pairs > (1 if alone else 0)) & ~dense
+    rare = (pairs > (1 if symmetric else 0)) & ~dense
     single = min(_squared(x), _squared(y)) < EXACT
     x, y = (part.astype(np.float32 if single else np.float64) for part in (x, y))
-    share = _work(pairs, dense, x.shape[0] * y.shape[0])
-    _add_dense(x[:, dense], y[:, dense], out, alone, part_of(watch, 0, share))
-    _add_sparse(x[:, rare], y[:, rare], out, alone, part_of(watch, share, 1))
+    fraction = _dense_fraction(pairs, dense, x.shape[0] * y.shape[0])
+    _add_dense(x[:, dense], y[:, dense], out, symmetric, part_of(watch, 0, fraction))
+    _add_sparse(x[:, rare], y[:, rare], out, symmetric, part_of(watch, fraction, 1))
 
 
 def _per_column(x: csr_array) -> np.ndarray:
@@ -42,49 +42,49 @@ def _squared(x: csr_array) -> float:
     return float((ends[x.indptr[1:]] - ends[x.indptr[:-1]]).max(initial=0))
 
 
-def _work(pairs: np.ndarray, dense: np.ndarray, size: int) -> float:
-    """The share of the time that the dense columns take, about."""
-    quick, slow = DENSE**2 * size * int(dense.sum()), float(pairs[~dense].sum())
-    return quick / max(quick + slow, 1.0)
+def _dense_fraction(pairs: np.ndarray, dense: np.ndarray, size: int) -> float:
+    """The approximate fraction of the time spent on dense columns."""
+    dense_cost, sparse_cost = DENSE**2 * size * int(dense.sum()), float(pairs[~dense].sum())
+    return dense_cost / max(dense_cost + sparse_cost, 1.0)
 
 
-def _add_dense(x: csr_array, y: csr_array, out: np.ndarray, alone: bool, watch: Watch) -> None:
+def _add_dense(x: csr_array, y: csr_array, out: np.ndarray, symmetric: bool, watch: Watch) -> None:
     total = x.shape[1]
     width = max(PANEL // max(x.shape[0] + y.shape[0], 1), 1)
     for start in range(0, total, width):
         a = x[:, start : start + width].toarray()
-        b = a if alone else y[:, start : start + width].toarray()
+        b = a if symmetric else y[:, start : start + width].toarray()
         for rows in row_blocks(*out.shape):
-            first = rows.start if alone else 0
+            first = rows.start if symmetric else 0
             out[rows, first:] += a[rows] @ b[first:].T
         watch(min((start + width) / total, 1.0))
 
 
-def _add_sparse(x: csr_array, y: csr_array, out: np.ndarray, alone: bool, watch: Watch) -> None:
+def _add_sparse(x: csr_array, y: csr_array, out: np.ndarray, symmetric: bool, watch: Watch) -> None:
     if x.nnz and y.nnz:
         transposed = y.T.tocsr()  # [K, m]
         for rows in row_blocks(*out.shape):
-            first = rows.start if alone else 0
-            columns = y[first:].T.tocsr() if alone else transposed
+            first = rows.start if symmetric else 0
+            columns = y[first:].T.tocsr() if symmetric else transposed
             out[rows, first:] += (x[rows] @ columns).toarray()
             watch(rows.stop / len(out))
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
-    """Some rows at a time, so that they have `BLOCK` numbers about."""
+    """Slices of rows with about `BLOCK` values each."""
     step = max(BLOCK // max(columns, 1), 1)
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def normalize(gram: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> None:
-    """Divide K(i, j) by √(K(i, i) · K(j, j)), in place; `rows` and `columns` have the K(i, i) and the K(j, j)."""
+    """Divide K(i, j) by √(K(i, i) · K(j, j)) in place, given K(i, i) as `rows` and K(j, j) as `columns`."""
     rows, columns = np.where(rows > 0, rows, 1.0), np.where(columns > 0, columns, 1.0)
     for block in row_blocks(*gram.shape):
         gram[block] /= np.sqrt(rows[block, None] * columns)
 
 
-def normalize_alone(gram: np.ndarray, diagonal: np.ndarray) -> None:
-    """The same for K [n, n] of which what is above the diagonal is known, and the diagonal [n]; all of K is written."""
+def normalize_symmetric(gram: np.ndarray, diagonal: np.ndarray) -> None:
+    """Normalize a symmetric K [n, n] given its upper triangle and its diagonal [n], and fill in the rest."""
     normalize(gram, diagonal, diagonal)
     for rows in row_blocks(*gram.shape):
         gram[rows, : rows.start] = gram[: rows.start, rows].T
@@ -94,9 +94,9 @@ def normalize_alone(gram: np.ndarray, diagonal: np.ndarray) -> None:
 
 
 def part_of(watch: Watch, start: float, end: float) -> Watch:
-    """Tells `watch` of a part of the work, that from `start` to `end`."""
-    return lambda share: watch(start + (end - start) * share)
+    """Map the progress of a part of the work to the range from `start` to `end`."""
+    return lambda fraction: watch(start + (end - start) * fraction)
 
 
-def nobody(share: float) -> None:
+def ignore_progress(fraction: float) -> None:
     """A `Watch` that does nothing."""

@@ -9,16 +9,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from diffpool.baselines.graph_kernels.base import GraphKernel
-from diffpool.baselines.graph_kernels.counts import Counts, Entries, add_up
-from diffpool.baselines.graph_kernels.gram import Watch, nobody
-from diffpool.baselines.graph_kernels.labels import (
-    LABEL_BITS,
-    Known,
-    choose_labels,
-    number_labels,
-    with_numbers,
-)
-from diffpool.baselines.graph_kernels.words import (
+from diffpool.baselines.graph_kernels.bitsets import (
     Word,
     bits_before,
     count_bits,
@@ -27,24 +18,33 @@ from diffpool.baselines.graph_kernels.words import (
     own_bits,
     words,
 )
+from diffpool.baselines.graph_kernels.counts import Counts, Entries, add_up
+from diffpool.baselines.graph_kernels.gram import Watch, ignore_progress
+from diffpool.baselines.graph_kernels.labels import (
+    LABEL_BITS,
+    Known,
+    choose_labels,
+    number_labels,
+    with_numbers,
+)
 from diffpool.data import RawGraphs
 from diffpool.errors import SettingError
 
-TRIANGLE = 1 << 3 * LABEL_BITS  # a key: triangle or path, middle label, label, label
+TRIANGLE = 1 << 3 * LABEL_BITS  # in a key: triangle or path, middle label, label, label
 
 
 class Graphlet(GraphKernel):
-    """Counts the induced subgraphs of a size.
+    """Counts induced subgraphs of a given size.
 
-    Size 3 is exact: all connected subgraphs of three nodes, paths and triangles, with the labels of their nodes.
-    Sizes 4 and 5 are sampled and have no labels: so many sets of nodes of each graph are drawn, all sets with the same
-    probability, and the kinds of subgraphs, connected or not, are counted; a smaller graph has none.
+    Size 3 is exact: all connected subgraphs of three nodes (paths and triangles) with their node labels. Sizes 4 and 5
+    are sampled and ignore labels: `samples` sets of nodes are drawn uniformly from each graph, and their isomorphism
+    types are counted, connected or not. A graph with fewer nodes has no features.
 
     Args:
         size: 3, 4 or 5.
-        labels: for size 3: "labels", "degree", "none", or "auto": labels, else none.
-        samples: for sizes 4 and 5: sets of nodes from each graph.
-        seed: of the samples. Those of a graph depend on nothing but the seed and the graph.
+        labels: for size 3: "labels", "degree", "none", or "auto": labels if any, else none.
+        samples: for sizes 4 and 5: the number of node sets drawn from each graph.
+        seed: seed of the samples. The samples of a graph depend only on the seed and the graph.
     """
 
     def __init__(self, size: int = 3, labels: str = "auto", samples: int = 2000, seed: int = 0):
@@ -61,52 +61,56 @@ class Graphlet(GraphKernel):
         yield self._counts(raw, self.known_labels_, watch)
 
     def _apply(self, raw: RawGraphs) -> Iterator[Counts]:
-        yield self._counts(raw, dict(self.known_labels_), nobody)
+        yield self._counts(raw, dict(self.known_labels_), ignore_progress)
 
     def _check(self) -> None:
         if self.size not in (3, 4, 5):
-            raise SettingError(f"expected a size of 3, 4 or 5, got {self.size!r}: 3 is usual")
+            raise SettingError(
+                f"expected a size of 3, 4 or 5, got {self.size!r}: 3 is a common choice"
+            )
         if self.size > 3 and self.labels not in ("auto", "none"):
             raise SettingError(
                 f"expected no labels with graphlets of size {self.size}, got {self.labels!r}: "
-                "choose size 3 or leave them out"
+                "choose size 3 or omit the labels"
             )
         if not isinstance(self.samples, int | np.integer) or self.samples < 1:
-            raise SettingError(f"expected at least one sample, got {self.samples!r}: 2000 is usual")
+            raise SettingError(
+                f"expected at least one sample, got {self.samples!r}: 2000 is the default"
+            )
 
     def _counts(self, raw: RawGraphs, known: Known, watch: Watch) -> Counts:
         if self.size > 3:
             return _sampled(raw, self.size, self.samples, self.seed, watch)
-        return of_three(with_numbers(raw, number_labels(raw, self.labels_, known)), watch)
+        return count_triples(with_numbers(raw, number_labels(raw, self.labels_, known)), watch)
 
 
-# --- size 3, exactly
+# --- size 3, exact
 
 
-def of_three(raw: RawGraphs, watch: Watch) -> Counts:
-    """Paths and triangles of graphs with numbers as node labels."""
+def count_triples(raw: RawGraphs, watch: Watch) -> Counts:
+    """The paths and triangles of graphs with integer node labels."""
     work, total = 0.0, max(float((raw.sizes.astype(np.float64) ** 2).sum()), 1.0)
     parts: list[Entries] = []
     for word in words(raw):
         found = [_paths(word), _triangles(word)] if word.number == 0 else [_triangles(word)]
-        counts = Counts.joined(len(word.graphs), found)
-        parts.append((word.which[counts.graph], counts.keys, counts.counts))
+        counts = Counts.from_parts(len(word.graphs), found)
+        parts.append((word.graph_numbers[counts.graph], counts.keys, counts.counts))
         work += 64.0 * word.graphs.num_nodes
         watch(min(work / total, 1.0))
-    return Counts.joined(len(raw), parts)
+    return Counts.from_parts(len(raw), parts)
 
 
 def _paths(word: Word) -> Entries:
-    """Paths of three nodes, those inside a triangle too: pairs of neighbors of each node, by their labels."""
+    """Paths of three nodes, including those inside triangles: pairs of neighbors of each node, by their labels."""
     graphs, label = word.graphs, word.labels
     target, bound = graphs.target, int(label.max(initial=0)) + 1
-    others = graphs.source != target  # no loops
-    both, count = add_up(target[others] * bound + label[graphs.source[others]])
-    node = both // bound  # each entry: a node, a label, and how many neighbors have it
+    no_loop = graphs.source != target
+    both, count = add_up(target[no_loop] * bound + label[graphs.source[no_loop]])
+    node = both // bound  # an entry is a node, a label, and the number of neighbors with this label
     end = np.searchsorted(node, node, side="right")
-    i = np.repeat(
-        np.arange(len(node)), end - np.arange(len(node))
-    )  # with itself and all later ones of the node
+    entry = np.arange(len(node))
+    # pair each entry with itself and the later entries of its node
+    i = np.repeat(entry, end - entry)
     j = np.arange(len(i)) - np.searchsorted(i, i) + i
     a, b = both[i] % bound, both[j] % bound  # a ≤ b
     pairs = np.where(i == j, count[i] * (count[i] - 1) / 2, count[i] * count[j])
@@ -115,10 +119,10 @@ def _paths(word: Word) -> Entries:
 
 
 def _triangles(word: Word) -> Entries:
-    """Triangles whose last node is in this word; and -1 for each of the three paths inside."""
-    graphs, label, place = word.graphs, word.labels, word.place
+    """Triangles whose last node is in this word, and −1 for each of the three paths inside."""
+    graphs, label, position = word.graphs, word.labels, word.position
     near, target = neighbors(word), graphs.target
-    after = ~(bits_before(place) | own_bits(place))
+    after = ~(bits_before(position) | own_bits(position))
     edge = np.flatnonzero(graphs.source < target)
     u, v = graphs.source[edge], target[edge]
     common = near[u] & near[v] & after[v]
@@ -136,7 +140,7 @@ def _triangles(word: Word) -> Entries:
 
 
 def _path_key(a: np.ndarray, middle: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A path with these labels; a ≤ b."""
+    """The key of a path with these labels; a ≤ b."""
     return (middle << 2 * LABEL_BITS) + (a << LABEL_BITS) + b
 
 
@@ -144,9 +148,9 @@ def _path_key(a: np.ndarray, middle: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _sampled(raw: RawGraphs, size: int, samples: int, seed: int, watch: Watch) -> Counts:
-    """The kinds of subgraphs of so many sets of `size` nodes of each graph."""
-    drawn = np.random.default_rng(seed).random((size, samples))  # the same for all graphs
-    pairs, kind = list(combinations(range(size), 2)), _kinds(size)
+    """The isomorphism types of `samples` random sets of `size` nodes of each graph."""
+    drawn = np.random.default_rng(seed).random((size, samples))  # shared by all graphs
+    pairs, canonical = list(combinations(range(size), 2)), _canonical_codes(size)
     edges = raw.target * raw.num_nodes + raw.source  # sorted
     graph, keys = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for g in np.flatnonzero(raw.sizes >= size):
@@ -154,20 +158,20 @@ def _sampled(raw: RawGraphs, size: int, samples: int, seed: int, watch: Watch) -
         code = np.zeros(samples, np.int64)
         for bit, (i, j) in enumerate(pairs):
             wanted = nodes[i] * raw.num_nodes + nodes[j]
-            place = np.searchsorted(edges, wanted).clip(max=max(len(edges) - 1, 0))
+            index = np.searchsorted(edges, wanted).clip(max=max(len(edges) - 1, 0))
             if len(edges):
-                code |= (edges[place] == wanted).astype(np.int64) << bit
-        keys.append(kind[code])
+                code |= (edges[index] == wanted).astype(np.int64) << bit
+        keys.append(canonical[code])
         graph.append(np.full(samples, g))
         watch((g + 1) / len(raw))
     return Counts.from_entries(len(raw), np.concatenate(graph), np.concatenate(keys))
 
 
 def _distinct(drawn: np.ndarray, nodes: int) -> np.ndarray:
-    """[size, samples]: different numbers below `nodes` in each column, all sets alike, from uniform numbers."""
+    """Uniform random sets of distinct numbers below `nodes`, from uniform numbers in [0, 1): [size, samples]."""
     chosen = np.empty(drawn.shape, np.int64)
     for i, uniform in enumerate(drawn):
-        number = (uniform * (nodes - i)).astype(np.int64)  # among those that are left
+        number = (uniform * (nodes - i)).astype(np.int64)  # among the remaining nodes
         for earlier in np.sort(chosen[:i], axis=0):
             number += number >= earlier
         chosen[i] = number
@@ -175,8 +179,8 @@ def _distinct(drawn: np.ndarray, nodes: int) -> np.ndarray:
 
 
 @lru_cache
-def _kinds(size: int) -> np.ndarray:
-    """[2^pairs]: for each graph of `size` nodes, as bits for pairs of nodes, the smallest of those isomorphic to it."""
+def _canonical_codes(size: int) -> np.ndarray:
+    """For each graph of `size` nodes, coded as a bit for each node pair: its smallest isomorphic code: [2^pairs]."""
     pairs = list(combinations(range(size), 2))
     number = {pair: bit for bit, pair in enumerate(pairs)}
     codes = np.arange(1 << len(pairs))

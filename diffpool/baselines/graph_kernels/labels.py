@@ -1,4 +1,4 @@
-"""The labels that a kernel starts from, as numbers that mean the same in the fitted graphs and in later ones."""
+"""The initial node labels of a kernel as integers that agree between fitted and later graphs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from diffpool.errors import DataError, SettingError
 
 LABELS = ("auto", "labels", "degree", "none")
 Known = dict[Hashable, int]  # label → number
-LABEL_BITS = 20  # of a key that has more than one label
+LABEL_BITS = 20  # bits per label in a key with several labels
 
 
 def choose_labels(raw: RawGraphs, labels: str, otherwise: str) -> str:
-    """What `labels` means for these graphs: "auto" is their node labels or, without any, `otherwise`."""
+    """Resolve "auto" for these graphs: their node labels, or `otherwise` if they have none."""
     if labels not in LABELS:
         raise SettingError(
-            f"expected labels of {', '.join(LABELS)}, got {labels!r}: leave it out for auto"
+            f"expected labels to be {', '.join(LABELS[:-1])} or {LABELS[-1]}, got {labels!r}: the default is auto"
         )
     if labels == "auto":
         return otherwise if raw.node_labels is None else "labels"
     if labels == "labels" and raw.node_labels is None:
         raise SettingError(
-            f"expected labels that {raw.name} has, got labels: its nodes have none; try degree or none"
+            f"labels='labels' needs node labels, but {raw.name} has none: use 'degree' or 'none'"
         )
     return labels
 
 
 def number_labels(raw: RawGraphs, labels: str, known: Known) -> np.ndarray:
-    """[N] int64: the number of each node's label. A label that is not known gets the next number and is added."""
+    """The number of each node's label: [N] int64. A new label gets the next number and is added to `known`."""
     if labels == "none":
         known.setdefault((), 0)
         return np.zeros(raw.num_nodes, np.int64)
@@ -45,7 +45,7 @@ def number_labels(raw: RawGraphs, labels: str, known: Known) -> np.ndarray:
 
 
 def _names(raw: RawGraphs, known: Known) -> tuple[list[Hashable], np.ndarray]:
-    """The different labels of the nodes, each as a tuple with a word for each column, and [N]: which one a node has."""
+    """The distinct node labels, as tuples with one string per column, and the index of each node's label: [N]."""
     table = raw.node_labels
     if raw.num_nodes == 0:
         return [], np.empty(0, np.int64)
@@ -53,8 +53,8 @@ def _names(raw: RawGraphs, known: Known) -> tuple[list[Hashable], np.ndarray]:
     columns = 0 if table is None else table.columns
     if table is None or columns != (width or columns):
         raise DataError(
-            f"expected {width} columns of node labels in {raw.name} as in the fitted graphs, got {columns}: "
-            "give all graphs the same"
+            f"expected {width} node label columns in {raw.name}, as in the fitted graphs, got {columns}: "
+            "all graphs need the same columns"
         )
     if columns == 1:  # np.unique by rows is slow
         rows, inverse = np.unique(table.codes[:, 0], return_inverse=True)
@@ -68,11 +68,11 @@ def _names(raw: RawGraphs, known: Known) -> tuple[list[Hashable], np.ndarray]:
 
 
 def with_numbers(raw: RawGraphs, numbers: np.ndarray) -> RawGraphs:
-    """The graphs with nothing but these numbers as node labels, all of `LABEL_BITS`."""
+    """The graphs with these numbers as node labels and no other data; they must fit into `LABEL_BITS`."""
     if numbers.max(initial=0) >= 1 << LABEL_BITS:
         raise DataError(
-            f"expected at most {1 << LABEL_BITS} different node labels in {raw.name}, got more: "
-            "choose labels='none'"
+            f"expected at most {1 << LABEL_BITS} distinct node labels in {raw.name}, got more: "
+            "use labels='none'"
         )
     return replace(
         raw,

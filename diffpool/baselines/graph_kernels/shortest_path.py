@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from diffpool.baselines.graph_kernels.base import GraphKernel
+from diffpool.baselines.graph_kernels.bitsets import Word, distances, words
 from diffpool.baselines.graph_kernels.counts import Counts, Entries, add_up
-from diffpool.baselines.graph_kernels.gram import Watch, nobody
+from diffpool.baselines.graph_kernels.gram import Watch, ignore_progress
 from diffpool.baselines.graph_kernels.labels import (
     LABEL_BITS,
     Known,
@@ -16,17 +17,16 @@ from diffpool.baselines.graph_kernels.labels import (
     number_labels,
     with_numbers,
 )
-from diffpool.baselines.graph_kernels.words import Word, distances, words
 from diffpool.data import RawGraphs
 
 
 class ShortestPath(GraphKernel):
-    """Counts (label, label, distance) over all pairs of nodes with a path between them; a pair has no order.
+    """Counts (label, label, distance) over all unordered pairs of distinct nodes with a path between them.
 
-    Distances are numbers of edges, at least 1: a node alone is no pair.
+    The distance is the number of edges.
 
     Args:
-        labels: "labels", "degree", "none" (the distance alone), or "auto": labels, else none.
+        labels: "labels", "degree", "none" (distances only), or "auto": labels if any, else none.
     """
 
     def __init__(self, labels: str = "auto"):
@@ -40,18 +40,18 @@ class ShortestPath(GraphKernel):
 
     def _apply(self, raw: RawGraphs) -> Iterator[Counts]:
         numbers = number_labels(raw, self.labels_, dict(self.known_labels_))
-        yield _counts(with_numbers(raw, numbers), nobody)
+        yield _counts(with_numbers(raw, numbers), ignore_progress)
 
 
 def _counts(raw: RawGraphs, watch: Watch) -> Counts:
-    """Of graphs with numbers as node labels."""
+    """The pairs of graphs with integer node labels."""
     work, total = 0.0, max(float((raw.sizes.astype(np.float64) ** 2).sum()), 1.0)
     parts: list[Entries] = []
     for word in words(raw):
         parts.append(_count_pairs(word))
         work += 64.0 * word.graphs.num_nodes
         watch(min(work / total, 1.0))
-    return Counts.joined(len(raw), parts)
+    return Counts.from_parts(len(raw), parts)
 
 
 def _count_pairs(word: Word) -> Entries:
@@ -68,12 +68,12 @@ def _count_pairs(word: Word) -> Entries:
     found, b = np.divmod(found, labels)
     found, a = np.divmod(found, labels)
     graph, distance = np.divmod(found, longest)
-    # a key: distance, label, label
-    return word.which[graph], (distance << 2 * LABEL_BITS) + (a << LABEL_BITS) + b, counts
+    # key: distance, label, label
+    return word.graph_numbers[graph], (distance << 2 * LABEL_BITS) + (a << LABEL_BITS) + b, counts
 
 
 def _tally(keys: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:
-    """The different keys, all below `bins`, and how often each comes: by counting where that is less than sorting."""
+    """The distinct keys, all below `bins`, and how often each occurs: by counting where that is faster than sorting."""
     if bins > 4 * len(keys):
         return add_up(keys)
     counts = np.bincount(keys, minlength=bins)

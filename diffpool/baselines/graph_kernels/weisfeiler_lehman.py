@@ -1,9 +1,9 @@
 """The Weisfeiler-Lehman subtree kernel and the Weisfeiler-Lehman optimal assignment kernel.
 
 Shervashidze et al., "Weisfeiler-Lehman graph kernels" (JMLR 2011); Kriege, Giscard and Wilson, "On valid optimal
-assignment kernels" (NIPS 2016). Both count the colors of h rounds of color refinement. The first multiplies the
-counts; the second takes the smaller one of each two, which is the value of the best assignment between the nodes of two
-graphs where a pair of nodes is worth the number of rounds in which they have the same color.
+assignment kernels" (NIPS 2016). Both count the colors of h rounds of color refinement. The first multiplies the counts
+of two graphs; the second takes their minimum, which is the value of the best assignment between the nodes of the two
+graphs, where a pair of nodes is worth the number of rounds in which they have the same color.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from diffpool.errors import SettingError
 
 
 class WeisfeilerLehman(GraphKernel):
-    """The subtree kernel: Σ over colors of the product of their counts in two graphs.
+    """The subtree kernel: the sum over colors of the product of their counts in two graphs.
 
     Args:
-        h: rounds of refinement; the colors of all rounds from 0 to h count.
-        labels: the colors of round 0: "labels", "degree", "none" (all the same), or "auto": labels, else degrees.
+        h: rounds of refinement; the colors of all rounds from 0 to h are counted.
+        labels: the colors of round 0: "labels", "degree", "none" (all equal), or "auto": labels if any, else degrees.
     """
 
     def __init__(self, h: int = 5, labels: str = "auto"):
@@ -41,11 +41,11 @@ class WeisfeilerLehman(GraphKernel):
     def _learn(self, raw: RawGraphs, watch: Watch) -> Iterator[Counts]:
         if not isinstance(self.h, int | np.integer) or self.h < 0:
             raise SettingError(
-                f"expected a whole number of rounds of at least 0 as h, got {self.h!r}: 5 is usual"
+                f"expected a nonnegative integer for h, got {self.h!r}: 5 is a common choice"
             )
         self.labels_ = choose_labels(raw, self.labels, otherwise="degree")
         self.known_labels_: Known = {}
-        self.known_: list[Signatures] = []  # of each round but round 0: a signature of each color
+        self.known_: list[Signatures] = []  # for each round from 1 on: a signature of each color
         colors = number_labels(raw, self.labels_, self.known_labels_)
         yield _counts(raw, colors)
         for _ in range(self.h):
@@ -62,18 +62,19 @@ class WeisfeilerLehman(GraphKernel):
 
 
 class WeisfeilerLehmanAssignment(WeisfeilerLehman):
-    """The optimal assignment kernel: Σ over colors of the smaller count of two graphs; arguments as for the other.
+    """The optimal assignment kernel: the sum over colors of the smaller count of two graphs. Same arguments.
 
-    As a product of features: a color that a graph has c times is a 1 in each of c columns.
+    The minimum is a product of features: a color with count c becomes a 1 in each of c columns.
     """
 
-    def _features(self, columns: csr_array, most: np.ndarray) -> csr_array:
-        first = np.concatenate([[0], np.cumsum(most)]).astype(np.int64)  # the columns of each color
-        count = np.minimum(columns.data, most[columns.indices]).astype(np.int64)
+    def _features(self, columns: csr_array, max_counts: np.ndarray) -> csr_array:
+        # column of each color
+        first = np.concatenate([[0], np.cumsum(max_counts)]).astype(np.int64)
+        count = np.minimum(columns.data, max_counts[columns.indices]).astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(count)])
-        places = np.arange(ends[-1]) + np.repeat(first[columns.indices] - ends[:-1], count)
+        index = np.arange(ends[-1]) + np.repeat(first[columns.indices] - ends[:-1], count)
         shape = (columns.shape[0], int(first[-1]))
-        return csr_array((np.ones(len(places)), places, ends[columns.indptr]), shape=shape)
+        return csr_array((np.ones(len(index)), index, ends[columns.indptr]), shape=shape)
 
     def _squared(self, counts: Counts) -> np.ndarray:
         return counts.sum(1)

@@ -1,4 +1,4 @@
-"""The convolutional network of PATCHY-SAN (Niepert, Ahmed and Kutzkov, 2016) as the readout of a classifier."""
+"""The convolutional network of PATCHY-SAN (Niepert, Ahmed and Kutzkov, 2016) as a readout."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from diffpool.nn.linear import Linear
 
 
 class FieldConvolution(nn.Module):
-    """Two 1-dimensional convolutions over the receptive fields of each graph, and a dense layer: [N, F] → [B, hidden].
+    """Two 1-D convolutions over the receptive fields of each graph, and a dense layer: [N, F] → [B, hidden].
 
-    `graphs.prepared.graphs` has `length` fields of `size` nodes for each graph, and with `channels` of the edges their
-    `size` × `size` edges as well, all numbered within the graph (`receptive_fields`): one row
-    after the other, [B, length · size] or [B, length · size · (1 + size)]; −1 is a dummy, whose features are zero. The
-    first convolution sees one field at a time, the second `width` fields of the sequence, without padding unless it is
-    shorter. Dropout and the softmax layer are the head of the classifier.
+    `graphs.prepared.graphs` has a row for each graph: the nodes of `length` fields of `size` nodes each, followed by
+    their `size` × `size` edges if `channels` > 0: [B, length · size] or [B, length · size · (1 + size)]. Nodes and
+    edges are numbered within the graph (`receptive_fields`, `field_edges`); −1 is padding, with zeros as features. The
+    first convolution sees one field at a time. The second has kernel size `width`, and pads only shorter sequences.
+    Dropout and the softmax layer belong to the head of the classifier.
 
-    The paper merges the convolutions of nodes and of edges and does not say how: here their filters are concatenated,
+    The paper does not say how it merges the convolutions over nodes and edges: here their outputs are concatenated
     before the second convolution.
     """
 
@@ -64,24 +64,24 @@ class FieldConvolution(nn.Module):
         return self.dense(x.view(len(fields), self.steps * x.shape[1])).relu()
 
     def _fields(self, graphs: SparseGraphs) -> Tensor:
-        """[B, …]: what was prepared, with dummies only for a graph without nodes."""
+        """The precomputed fields, all padding for an empty graph: [B, …]."""
         if len(graphs.channels) < self.channels:
             raise DataError(
                 f"expected {self.channels} edge features, got {len(graphs.channels)}: "
-                "give every edge the features that the model was made for"
+                "give every edge the features that the model was built for"
             )
         fields = graphs.prepared.graphs
-        numbers = self.length * self.size * (1 + self.size if self.channels else 1)
-        if fields is None or fields.shape[1:] != (numbers,):
-            got = "none" if fields is None else list(fields.shape[1:])
+        width = self.length * self.size * (1 + self.size if self.channels else 1)
+        if fields is None or fields.shape[1] != width:
+            got = "none" if fields is None else f"rows of length {fields.shape[1]}"
             raise DataError(
-                f"expected {numbers} numbers of receptive fields prepared for each graph, got {got}: "
+                f"expected receptive fields in rows of length {width}, one for each graph, got {got}: "
                 f"prepare {self.length} fields of {self.size} nodes"
             )
         return fields.masked_fill((graphs.layout.device_sizes == 0)[:, None], -1)
 
 
 def _rows(values: Tensor, numbers: Tensor, starts: Tensor) -> Tensor:
-    """The rows that are numbered from `starts` [B] on, zero for −1: [R, D], [B, L] → [B · L, D]."""
+    """Gather rows, where `numbers` count from `starts` [B] and −1 gives zeros: [R, D], [B, L] → [B · L, D]."""
     rows = torch.where(numbers < 0, len(values), numbers + starts[:, None])
     return torch.cat([values, values.new_zeros(1, values.shape[1])])[rows.flatten()]

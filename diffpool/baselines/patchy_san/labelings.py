@@ -1,6 +1,6 @@
-"""Labellings of the nodes of one graph, by its structure alone: isomorphic graphs get the same labels.
+"""Labelings of the nodes of a graph by its structure alone: isomorphic graphs get the same labels.
 
-Of a labelling only the order counts: the node with the largest label comes first.
+Only the order of the labels matters: the node with the largest label comes first.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from diffpool.errors import DataError, SettingError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-TOLERANCE = 1e-9  # centralities that differ by less, relative to the largest, are equal
+TOLERANCE = 1e-9  # centralities that differ by less than this fraction of the largest are equal
 
 
-def label(adjacency: csr_array, labelling: str) -> np.ndarray:
-    """[n] int64 from 0: the label of each node of an undirected graph; equal where it cannot tell nodes apart."""
-    if labelling not in _LABELLINGS:
+def label(adjacency: csr_array, labeling: str) -> np.ndarray:
+    """The label of each node of an undirected graph, from 0; indistinguishable nodes share a label: [n] int64."""
+    if labeling not in _LABELINGS:
         raise SettingError(
-            f"expected one of the labellings {', '.join(LABELLINGS)}, got {labelling!r}: choose one"
+            f"expected a labeling among {', '.join(LABELINGS)}, got {labeling!r}: choose one of these"
         )
-    return _LABELLINGS[labelling](adjacency)
+    return _LABELINGS[labeling](adjacency)
 
 
 def weisfeiler_lehman(adjacency: csr_array) -> np.ndarray:
-    """[n] int64: the stable colors of 1-dimensional Weisfeiler-Lehman, in an order that isomorphic graphs share.
+    """The stable colors of 1-dimensional Weisfeiler-Lehman, in an order that isomorphic graphs share: [n] int64.
 
-    All nodes start with one color. Colors are compared by a node's last color, then by those of its neighbors, the
-    largest first, as words are in a dictionary: so the first round orders the nodes by degree.
+    All nodes start with the same color. New colors are ordered lexicographically by the node's own color, then by those
+    of its neighbors in descending order, so the first round orders the nodes by degree.
     """
     n, count = adjacency.shape[0], np.diff(adjacency.indptr)
     row = np.repeat(np.arange(n), count)
-    own = adjacency.indptr[:-1] + np.arange(n)  # where the word of each node begins: its own color
+    own = adjacency.indptr[:-1] + np.arange(n)  # a word starts with the node's own color
     around = np.arange(len(row)) + row + 1
     ends = (4 * np.append(own, len(row) + n)).tolist()
-    letters = np.empty(len(row) + n, ">u4")  # big-endian, so that bytes are compared as numbers are
+    letters = np.empty(len(row) + n, ">u4")  # big-endian, so that bytes compare like numbers
     colors, number = np.zeros(n, np.int64), min(n, 1)
     while True:
         smaller = number - 1 - colors[adjacency.indices]
@@ -47,41 +47,41 @@ def weisfeiler_lehman(adjacency: csr_array) -> np.ndarray:
         letters[own] = colors
         text = letters.tobytes()
         words = [text[start:end] for start, end in itertools.pairwise(ends)]
-        place = {word: color for color, word in enumerate(sorted(set(words)))}
-        if len(place) == number:
+        color_of = {word: color for color, word in enumerate(sorted(set(words)))}
+        if len(color_of) == number:
             return colors
-        number = len(place)
-        colors = np.array([place[word] for word in words], np.int64)
+        number = len(color_of)
+        colors = np.array([color_of[word] for word in words], np.int64)
 
 
 def betweenness(adjacency: csr_array) -> np.ndarray:
-    """[n] int64: the nodes' betweenness centralities by size, the smallest 0."""
+    """The rank of each node's betweenness centrality, the smallest 0: [n] int64."""
     n = adjacency.shape[0]
     row = np.repeat(np.arange(n), np.diff(adjacency.indptr))
     once = row < adjacency.indices
     edges = np.stack([row[once], adjacency.indices[once]], 1)
     centrality = np.array(igraph().Graph(n, edges).betweenness())
     order = np.argsort(centrality)
-    # Equal ones differ in their last digits, for they are sums in the order of the nodes.
+    # Equal centralities differ in their last digits, because they are summed in the order of the nodes.
     apart = np.diff(centrality[order]) > TOLERANCE * centrality.max(initial=0)
     labels = np.zeros(n, np.int64)
     labels[order[1:]] = np.cumsum(apart)
     return labels
 
 
-_LABELLINGS: dict[str, Callable[[csr_array], np.ndarray]] = {
+_LABELINGS: dict[str, Callable[[csr_array], np.ndarray]] = {
     "wl": weisfeiler_lehman,
     "betweenness": betweenness,
 }
-LABELLINGS = tuple(_LABELLINGS)
+LABELINGS = tuple(_LABELINGS)
 
 
 def igraph() -> Any:
-    """The package, which has betweenness centrality and BLISS."""
+    """The igraph package, for betweenness centrality and BLISS."""
     try:
         import igraph
     except ImportError as error:
         raise DataError(
-            "expected igraph, which prepares graphs for PATCHY-SAN, got none: pip install 'diffpool[patchy-san]'"
+            "PATCHY-SAN needs igraph, which is not installed: pip install 'diffpool[patchy-san]'"
         ) from error
     return igraph

@@ -1,8 +1,8 @@
 """The receptive fields of PATCHY-SAN (Niepert, Ahmed and Kutzkov, 2016): a sequence of ordered neighborhoods.
 
-Deviations from the paper: the labelling is computed once, of the whole graph, not again of every neighborhood; BLISS
-makes the canonical order, not NAUTY. The paper leaves open which of several nodes with one label comes first in the
-sequence, and which are kept where a neighborhood is cut: here it is the smaller number.
+Deviations from the paper: the labeling is computed once for the whole graph, not for every neighborhood; the canonical
+order comes from BLISS, not NAUTY. The paper does not say how to order nodes with the same label in the sequence, nor
+which of them to keep when a neighborhood is truncated: here the smaller node number comes first.
 """
 
 from __future__ import annotations
@@ -12,49 +12,48 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diffpool.baselines.patchy_san.labelings import LABELLINGS, igraph, label
+from diffpool.baselines.patchy_san.labelings import igraph, label
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["LABELLINGS", "field_edges", "receptive_fields"]
-
 
 def receptive_fields(
-    adjacency: csr_array, length: int, size: int, labelling: str = "wl"
+    adjacency: csr_array, length: int, size: int, labeling: str = "wl"
 ) -> np.ndarray:
-    """[length, size] int64: the nodes of each receptive field of an undirected graph, −1 for none (Algorithms 1 to 4).
+    """The nodes of each receptive field of an undirected graph, padded with −1: [length, size] int64.
 
-    The roots are the first nodes by the labelling, the largest label first (stride 1). A field has its root and the
-    nodes around it by their distance, then label, then the canonical order of the subgraph that they induce.
+    Algorithms 1 to 4 of the paper. The roots are the first nodes in descending order of their labels (stride 1). A
+    field has its root and the nodes around it, ordered by distance, then label, then canonical order in the subgraph
+    that they induce.
     """
-    labels = label(adjacency, labelling)
-    order = np.argsort(-labels, kind="stable")  # [n]: the nodes by rank
+    labels = label(adjacency, labeling)
+    order = np.argsort(-labels, kind="stable")  # [n]: nodes by rank
     ranks, distance = _neighborhoods(adjacency, order, length, size)
     fields = np.append(order, -1)[ranks]
     return _canonical(adjacency, fields, distance, np.append(labels, -1)[fields])
 
 
 def field_edges(adjacency: csr_array, fields: np.ndarray) -> np.ndarray:
-    """[w, k, k] int64: the place of the edge from node b to node a of a field among A's entries, −1 for none.
+    """The index among A's entries of the edge from node b to node a of each field, −1 for none: [w, k, k] int64.
 
-    The entries of a row must be in ascending order; the graph may be directed.
+    The column indices of each row must be ascending; the graph may be directed.
     """
     n, target = adjacency.shape[0], fields[:, :, None]
     row = np.repeat(np.arange(n), np.diff(adjacency.indptr))
     entries = np.append(row * n + adjacency.indices, n * n)
     wanted = np.where((target < 0) | (fields[:, None] < 0), -1, target * n + fields[:, None])
-    place = np.searchsorted(entries, wanted)
-    return np.where(entries[place] == wanted, place, -1)
+    index = np.searchsorted(entries, wanted)
+    return np.where(entries[index] == wanted, index, -1)
 
 
 def _neighborhoods(
     adjacency: csr_array, order: np.ndarray, length: int, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[length, size] each: the ranks of the nodes of every field by distance and then rank, and the distances.
+    """The ranks of the nodes of each field, ordered by distance and then rank, and the distances: [length, size] each.
 
-    All roots search at once. A step looks at the first `size` neighbors of a node only: if that is not all, they
-    have enough nodes that are new to fill the field, and the best of them.
+    Breadth-first search from all roots at once. A step visits only the `size` highest-ranked neighbors of a node: if
+    there are more, these already contain enough new nodes to fill the field, and the best ones.
     """
     n = len(order)
     rank = np.empty(n, np.int64)
@@ -75,11 +74,11 @@ def _neighborhoods(
         each = count[node]
         shift = np.repeat(starts[node] - np.cumsum(each) + each, each)
         seen = np.repeat(root, each) * n + neighbors[np.arange(len(shift)) + shift]
-        new = np.setdiff1d(seen, taken)  # sorted: by root, then rank
+        new = np.setdiff1d(seen, taken)  # sorted by root, then rank
         root, node = np.divmod(new, n)
-        place = filled[root] + np.arange(len(root)) - np.searchsorted(root, root)
-        kept = place < size
-        fields[root[kept], place[kept]], distance[root[kept], place[kept]] = node[kept], step
+        index = filled[root] + np.arange(len(root)) - np.searchsorted(root, root)
+        kept = index < size
+        fields[root[kept], index[kept]], distance[root[kept], index[kept]] = node[kept], step
         filled += np.bincount(root, minlength=length)
         more = filled[root] < size
         root, node = root[more], node[more]
@@ -90,23 +89,23 @@ def _neighborhoods(
 def _canonical(
     adjacency: csr_array, fields: np.ndarray, distance: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """The same fields, with nodes of one distance and label in canonical order."""
+    """Put nodes with the same distance and label in canonical order."""
     same = (np.diff(distance) == 0) & (np.diff(labels) == 0)
     tied = np.flatnonzero((same & (fields[:, 1:] >= 0)).any(1))
     colors = np.concatenate([np.zeros((len(tied), 1), np.int64), np.cumsum(~same[tied], 1)], 1)
     joined = field_edges(adjacency, fields[tied]) >= 0
     fields = fields.copy()
     for field, color, edges in zip(tied, colors.tolist(), joined, strict=True):
-        fields[field] = fields[field, _canonical_order(tuple(color), edges.tobytes())]
+        fields[field] = fields[field, canonical_order(tuple(color), edges.tobytes())]
     return fields
 
 
 @lru_cache(maxsize=1 << 16)  # most neighborhoods occur often
-def _canonical_order(colors: tuple[int, ...], joined: bytes) -> list[int]:
-    """The nodes by color and then BLISS; `joined` has a byte for each pair of nodes."""
+def canonical_order(colors: tuple[int, ...], joined: bytes) -> list[int]:
+    """The nodes ordered by color, then by BLISS; `joined` has a byte for each pair of nodes."""
     k = len(colors)
     edges = [(a, b) for a in range(k) for b in range(a, k) if joined[a * k + b]]
     graph = igraph().Graph(k, edges, vertex_attrs={"node": range(k)})
-    # Whether a permutation has the old places or the new ones depends on igraph's version; the attribute does not.
+    # The direction of the permutation depends on the version of igraph; the vertex attribute does not.
     canonical = graph.permute_vertices(graph.canonical_permutation(color=list(colors))).vs["node"]
     return sorted(canonical, key=lambda node: colors[node])

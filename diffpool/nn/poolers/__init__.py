@@ -1,5 +1,5 @@
 from diffpool.nn.poolers.diffpool import DiffPool
 from diffpool.nn.poolers.hard import HardDiffPool
-from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler
+from diffpool.nn.poolers.pooler import AnyAssignment, Assignment, Pooled, Pooler
 
-__all__ = ["Assignment", "DiffPool", "HardDiffPool", "Pooled", "Pooler"]
+__all__ = ["AnyAssignment", "Assignment", "DiffPool", "HardDiffPool", "Pooled", "Pooler"]

@@ -12,6 +12,7 @@ module with this interface works; `Pooler` is a base class that documents it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from torch import Tensor, nn
 
@@ -19,6 +20,16 @@ from diffpool import equations
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
 from diffpool.nn.random import LayerRandom
+
+
+class AnyAssignment(Protocol):
+    """An assignment S of the nodes of one level to clusters, however it is stored."""
+
+    def of_graph(self, graph: int) -> Tensor:
+        """S of one graph: [n_g, k_g]."""
+
+    def lift(self, h: Tensor) -> Tensor:
+        """S H', the features of each node's clusters: [K, D] → [N, D]."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +46,7 @@ class Assignment:
         return self.s[start : start + size, : int(self.clusters.sizes[graph])]
 
     def lift(self, h: Tensor) -> Tensor:
-        """Features of clusters back to their nodes, S H': [K, D] → [N, D]."""
+        """S H', the features of each node's clusters: [K, D] → [N, D]."""
         return equations.unpooled_features(self.s, h, self.rows, self.clusters)
 
     def __repr__(self) -> str:
@@ -48,7 +59,7 @@ class Pooled:
 
     graphs: Graphs
     x: Tensor  # [K, D]
-    assignment: Assignment
+    assignment: AnyAssignment
     losses: dict[str, Tensor] = field(default_factory=dict)  # each [B]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The kernels against their definitions, written as loops, on random labeled graphs."""
+"""Graph kernels compared with their definitions, written as loops, on random labeled graphs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from diffpool.baselines.graph_kernels import (
 
 @st.composite
 def graphs(draw: st.DrawFn) -> nx.Graph:
-    """Up to 9 nodes with labels a to c, any edges between them."""
+    """Up to 9 nodes with labels a to c, and random edges."""
     n = draw(st.integers(0, 9))
     graph = nx.empty_graph(n)
     for node in graph:
@@ -73,7 +73,7 @@ def graphlet_features(graph: nx.Graph) -> Counter[Hashable]:
     for nodes in combinations(graph, 3):
         part = graph.subgraph(nodes)
         if nx.is_connected(part):
-            # the smallest description over all orders of the three nodes
+            # the smallest description over all orders of the nodes
             found[
                 min(
                     (
@@ -100,7 +100,7 @@ def dot(a: Counter[Hashable], b: Counter[Hashable]) -> float:
 
 
 def best_assignment(one: nx.Graph, other: nx.Graph, h: int) -> float:
-    """The best matching of the nodes, a pair being worth the rounds in which it has the same color."""
+    """The best matching of the nodes, where a pair is worth the number of rounds with equal colors."""
     first, second = colors(one, h), colors(other, h)
     worth = np.array(
         [
@@ -124,7 +124,7 @@ def check(kernel: GraphKernel, value: Callable[[nx.Graph, nx.Graph], float], lis
     expected = cosine(value, listed, listed)
     np.testing.assert_allclose(kernel.fit_transform(listed), expected, atol=1e-14)
     half = listed[: (len(listed) + 1) // 2]
-    if sum(map(len, half)):  # a graph without nodes says nothing of labels
+    if sum(map(len, half)):  # graphs without nodes do not determine the label columns
         found = kernel.fit(half).transform(listed)
         np.testing.assert_allclose(found, cosine(value, listed, half), atol=1e-14)
 
@@ -150,7 +150,7 @@ def test_graphlet_counts_connected_triples_by_labels(listed: list[nx.Graph]) -> 
 
 
 @given(lists)
-def test_degree_graphlet_counts_them_by_labels_and_degrees_in_no_order(
+def test_degree_graphlet_counts_triples_by_unordered_labels_and_degrees(
     listed: list[nx.Graph],
 ) -> None:
     def value(a: nx.Graph, b: nx.Graph) -> float:
@@ -160,7 +160,7 @@ def test_degree_graphlet_counts_them_by_labels_and_degrees_in_no_order(
 
 
 @given(lists)
-def test_graphlet_counts_them_without_labels(listed: list[nx.Graph]) -> None:
+def test_graphlet_counts_triples_without_labels(listed: list[nx.Graph]) -> None:
     def features(graph: nx.Graph) -> Counter[Hashable]:
         parts = (graph.subgraph(nodes) for nodes in combinations(graph, 3))
         return Counter(part.number_of_edges() for part in parts if nx.is_connected(part))
@@ -169,7 +169,7 @@ def test_graphlet_counts_them_without_labels(listed: list[nx.Graph]) -> None:
 
 
 def triples(graph: nx.Graph) -> Counter[Hashable]:
-    """The connected triples again, from pairs of neighbors: for graphs where all triples are too many."""
+    """The connected triples from pairs of neighbors, for graphs that have too many triples to enumerate."""
     found: Counter[Hashable] = Counter()
     for middle in graph:
         for u, v in combinations(graph[middle], 2):
@@ -183,8 +183,10 @@ def triples(graph: nx.Graph) -> Counter[Hashable]:
 
 @pytest.mark.parametrize("n", [63, 64, 65, 129, 200])
 @pytest.mark.parametrize("features", [path_features, triples])
-def test_graphs_of_several_words(n: int, features: Callable[[nx.Graph], Counter[Hashable]]) -> None:
-    """Long distances and triangles between the words of 64 nodes that a graph is cut into."""
+def test_graphs_with_several_words(
+    n: int, features: Callable[[nx.Graph], Counter[Hashable]]
+) -> None:
+    """Long distances, and triangles across the words of 64 nodes that a graph is divided into."""
     near, ring = nx.random_geometric_graph(n, 1.6 / np.sqrt(n), seed=n), nx.cycle_graph(n)
     for graph in (near, ring):
         for node, data in graph.nodes.items():

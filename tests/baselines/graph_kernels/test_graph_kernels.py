@@ -1,4 +1,4 @@
-"""Laws of the graph kernels, hand-computed values, and their use in scikit-learn."""
+"""Graph kernels: laws, hand-computed values, and scikit-learn compatibility."""
 
 from __future__ import annotations
 
@@ -24,12 +24,17 @@ from diffpool.baselines.graph_kernels import (
     ShortestPath,
     WeisfeilerLehman,
     WeisfeilerLehmanAssignment,
+    bitsets,
     gram,
     gram_matrices,
     refinement,
-    words,
 )
-from diffpool.baselines.graph_kernels.refinement import Signatures, next_colors
+from diffpool.baselines.graph_kernels.refinement import (
+    Signatures,
+    group_equal,
+    hashes,
+    next_colors,
+)
 from diffpool.data import Categories, RawGraphs
 from diffpool.errors import DataError, SettingError
 
@@ -49,7 +54,7 @@ every_kernel = pytest.mark.parametrize("kernel", EVERY, ids=str)
 
 
 def raw_of(*graphs: tuple[int, list[tuple[int, int]]], labels: str | None = None) -> RawGraphs:
-    """Graphs from their numbers of nodes and undirected edges; a letter for each node of all of them as its label."""
+    """Graphs from their number of nodes and undirected edges; `labels` has one letter for each node."""
     sizes = [n for n, _ in graphs]
     starts = np.cumsum([0, *sizes])
     ends = [
@@ -82,14 +87,16 @@ def random_raw(
 
 
 def relabelled(raw: RawGraphs, seed: int = 0) -> RawGraphs:
-    """The nodes of each graph in another order."""
+    """Permute the nodes of each graph."""
     rng = np.random.default_rng(seed)
     order = np.concatenate(
         [start + rng.permutation(n) for start, n in zip(raw.starts, raw.sizes, strict=True)]
     )
-    place = np.argsort(order)
+    number = np.argsort(order)
     tables = {} if raw.node_labels is None else {"node_labels": raw.node_labels.rows(order)}
-    return RawGraphs.from_edges(raw.name, raw.sizes, place[raw.source], place[raw.target], **tables)
+    return RawGraphs.from_edges(
+        raw.name, raw.sizes, number[raw.source], number[raw.target], **tables
+    )
 
 
 SIZES = [5, 0, 1, 12, 70, 2, 9, 130, 64, 65]
@@ -147,25 +154,22 @@ def test_graphlets_of_a_star_and_a_clique() -> None:
 
 
 def test_degree_graphlets_of_two_paths_and_a_star() -> None:
-    """Paths aab and aba: end, end, middle of degrees 1, 1, 2. They differ in who is in the middle: a2 a1 b1, a1 a1 b2.
+    """Paths aab and aba have degrees 1, 2, 1 and differ in the middle label: a1 a2 b1 and a1 a1 b2.
 
-    Path aba and the star with b in the middle and leaves a, a, c: a1 a1 b2 there, a1 a1 b3 and twice a1 b3 c1 here.
+    The star with center b and leaves a, a, c has a1 a1 b3 once and a1 b3 c1 twice: nothing in common with path aba.
     """
     star = (4, [(0, 1), (0, 2), (0, 3)])
     found = DegreeGraphlet().fit_transform(raw_of(PATH, PATH, star, labels="aabababaac"))
     np.testing.assert_array_equal(found, np.eye(3))
-    longer = (
-        4,
-        [(0, 1), (1, 2), (2, 3)],
-    )  # a1 b2 a2, b2 a2 a1: the middle is another one, and is not told
+    longer = (4, [(0, 1), (1, 2), (2, 3)])
     found = DegreeGraphlet().fit_transform(
         raw_of(longer, (5, [*longer[1], (3, 4)]), labels="abaaabaab")
     )
-    # here a1 a2 b2 twice; there a1 a2 b2 and b2 a2 a2 and a2 a2 b1
+    # a1 b2 a2 and b2 a2 a1 count as the same; the longer path has a1 a2 b2, a2 a2 b2 and a2 a2 b1
     assert found[0, 1] == pytest.approx(2 / np.sqrt(4 * 3))
 
 
-def test_without_labels_wl_uses_degrees_and_paths_and_graphlets_none() -> None:
+def test_without_labels_wl_uses_degrees_and_the_other_kernels_use_none() -> None:
     raw = random_raw(SIZES, labels=None)
     for kernel, same in [
         (WeisfeilerLehman(), WeisfeilerLehman(labels="degree")),
@@ -177,7 +181,7 @@ def test_without_labels_wl_uses_degrees_and_paths_and_graphlets_none() -> None:
         np.testing.assert_array_equal(kernel.fit_transform(raw), same.fit_transform(raw))
 
 
-def test_a_loop_makes_a_node_its_own_neighbor_for_wl_only() -> None:
+def test_a_loop_makes_a_node_its_own_neighbor_in_wl_only() -> None:
     plain, loop = raw_of(TRIANGLE, labels="aaa"), raw_of((3, [*TRIANGLE[1], (0, 0)]), labels="aaa")
     both = [plain, loop]
     assert WeisfeilerLehman(h=1).fit_transform(both)[0, 1] < 1
@@ -185,7 +189,7 @@ def test_a_loop_makes_a_node_its_own_neighbor_for_wl_only() -> None:
     assert Graphlet().fit_transform(both)[0, 1] == 1
 
 
-def test_sampled_graphlets_of_graphs_with_one_kind_only() -> None:
+def test_sampled_graphlets_of_graphs_with_a_single_type() -> None:
     clique, empty = random_raw([8], density=1), random_raw([30], density=0)
     raw = [clique, empty, random_raw([20], density=1), random_raw([3], density=1)]
     for size in (4, 5):
@@ -193,13 +197,12 @@ def test_sampled_graphlets_of_graphs_with_one_kind_only() -> None:
         np.testing.assert_array_equal(found, [[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0] * 4])
 
 
-def test_sampled_graphlets_have_the_shares_that_they_should() -> None:
-    """A star with 9 leaves: of the sets of 4 nodes 4 in 10 have the center, and are stars."""
+def test_sampled_graphlets_have_the_expected_frequencies() -> None:
+    """A star with 9 leaves: 4 in 10 sets of 4 nodes contain the center, and are stars; the others have no edge."""
     star = raw_of((10, [(0, i) for i in range(1, 10)]))
-    counts = next(Graphlet(size=4, samples=20_000)._learn(star, gram.nobody))
-    assert len(counts.keys) == 2
-    assert counts.counts.sum() == 20_000
-    assert counts.counts[1] / 20_000 == pytest.approx(0.4, abs=0.015)
+    ((empty, stars),) = Graphlet(size=4, samples=20_000).fit(star).levels_[0].features.toarray()
+    assert empty + stars == 20_000
+    assert stars / 20_000 == pytest.approx(0.4, abs=0.015)
 
 
 # --- laws
@@ -227,7 +230,7 @@ def test_the_diagonal_is_1_or_0_without_features(kernel: GraphKernel) -> None:
 
 
 @every_kernel
-def test_blocks_of_fit_and_transform_are_those_of_the_joint_matrix(kernel: GraphKernel) -> None:
+def test_transform_gives_the_block_of_the_joint_matrix(kernel: GraphKernel) -> None:
     raw = random_raw(SIZES * 2, labels=6)
     joint = clone(kernel).fit_transform(raw)
     train, test = np.arange(0, 20, 2), np.arange(1, 20, 2)
@@ -246,19 +249,21 @@ def test_the_order_of_the_nodes_does_not_matter(kernel: GraphKernel) -> None:
 
 
 @every_kernel
-def test_small_blocks_give_the_same(kernel: GraphKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_size_does_not_matter(
+    kernel: GraphKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw = random_raw(SIZES[:7] * 2)
     expected = clone(kernel).fit_transform(raw)
     monkeypatch.setattr(gram, "BLOCK", 50)
     monkeypatch.setattr(gram, "PANEL", 100)
-    monkeypatch.setattr(words, "BLOCK", 40)
+    monkeypatch.setattr(bitsets, "BLOCK", 40)
     monkeypatch.setattr(refinement, "BLOCK", 7)
     np.testing.assert_array_equal(clone(kernel).fit_transform(raw), expected)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 2.0])
 @every_kernel
-def test_dense_and_sparse_columns_give_the_same(
+def test_dense_and_sparse_columns_give_the_same_matrix(
     kernel: GraphKernel, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = random_raw(SIZES)
@@ -269,7 +274,7 @@ def test_dense_and_sparse_columns_give_the_same(
 
 
 def test_large_counts_are_exact() -> None:
-    """Whole numbers above 2^24, where float32 has gaps."""
+    """Integers above 2^24, which float32 cannot all represent."""
     raw = raw_of((5000, []), (4999, []), labels="a" * 4999 + "b" + "a" * 4998 + "b")
     found = WeisfeilerLehman(h=0).fit_transform(raw)
     expected = (4999 * 4998 + 1) / np.sqrt((4999**2 + 1) * (4998**2 + 1))
@@ -289,7 +294,7 @@ def test_graphs_with_no_nodes_or_no_edges(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_matrices_by_name_are_those_of_the_kernels(name: str) -> None:
+def test_gram_matrices_are_those_of_the_kernel_classes(name: str) -> None:
     raw = random_raw(SIZES)
     shares: list[float] = []
     found = gram_matrices(name, raw, shares.append)
@@ -308,22 +313,22 @@ def test_the_matrices_by_name_are_those_of_the_kernels(name: str) -> None:
 # --- color refinement
 
 
-def test_signatures_that_meet_by_chance_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = random_raw(SIZES)
-    expected = WeisfeilerLehman().fit_transform(raw)
-    sums, seeds = refinement._sums, []
+def test_signatures_with_colliding_hashes_are_distinguished() -> None:
+    raw, seeds = random_raw(SIZES), []
+    signatures = Signatures.from_colors(raw, np.diff(raw.indptr))
+    _, expected = group_equal(signatures)
 
-    def unlucky(signatures: Signatures, seed: int) -> np.ndarray:
+    def colliding(signatures: Signatures, seed: int) -> np.ndarray:
         seeds.append(seed)
-        found = sums(signatures, seed)
+        found = hashes(signatures, seed)
         return found % np.uint64(2) if seed < 2 else found
 
-    monkeypatch.setattr(refinement, "_sums", unlucky)
-    np.testing.assert_array_equal(WeisfeilerLehman().fit_transform(raw), expected)
-    assert seeds[:3] == [0, 1, 2]
+    _, found = group_equal(signatures, colliding)
+    assert seeds == [0, 1, 2]
+    assert ((found[:, None] == found) == (expected[:, None] == expected)).all()
 
 
-def test_colors_that_are_known_keep_their_numbers() -> None:
+def test_known_colors_keep_their_numbers() -> None:
     one, other = random_raw(SIZES, seed=1), random_raw(SIZES, seed=2)
     numbers = {"a": 0, "b": 1, "c": 2}
     colors = [np.array([numbers[w] for w in raw.node_labels.words()]) for raw in (one, other)]
@@ -339,7 +344,7 @@ def test_colors_that_are_known_keep_their_numbers() -> None:
 # --- errors
 
 
-def test_a_kernel_says_what_is_wrong() -> None:
+def test_invalid_arguments_raise_clear_errors() -> None:
     raw = random_raw([4, 5])
     with pytest.raises(DataError, match="at least one graph, got an empty list"):
         WeisfeilerLehman().fit([])
@@ -348,11 +353,11 @@ def test_a_kernel_says_what_is_wrong() -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
         Graphlet().transform(raw)
     for h in (-1, 1.5):
-        with pytest.raises(SettingError, match=f"at least 0 as h, got {h}"):
+        with pytest.raises(SettingError, match=f"nonnegative integer for h, got {h}"):
             WeisfeilerLehmanAssignment(h=h).fit(raw)
-    with pytest.raises(SettingError, match="labels of auto, labels, degree, none, got 'color'"):
+    with pytest.raises(SettingError, match="to be auto, labels, degree or none, got 'color'"):
         WeisfeilerLehman(labels="color").fit(raw)
-    with pytest.raises(SettingError, match="its nodes have none; try degree or none"):
+    with pytest.raises(SettingError, match="graphs has none: use 'degree' or 'none'"):
         ShortestPath(labels="labels").fit(random_raw([4], labels=None))
     with pytest.raises(SettingError, match="size of 3, 4 or 5, got 6"):
         Graphlet(size=6).fit(raw)
@@ -362,11 +367,11 @@ def test_a_kernel_says_what_is_wrong() -> None:
         Graphlet(samples=0).fit(raw)
     with pytest.raises(
         SettingError,
-        match="a kernel of graphlet, graphlet-degree, shortest-path, wl, wl-oa, got 'rbf'",
+        match="a kernel among graphlet, graphlet-degree, shortest-path, wl, wl-oa, got 'rbf'",
     ):
         gram_matrices("rbf", raw)
     with pytest.raises(
-        DataError, match="1 columns of node labels in graphs as in the fitted graphs, got 0"
+        DataError, match="1 node label columns in graphs, as in the fitted graphs, got 0"
     ):
         WeisfeilerLehman().fit(raw).transform(random_raw([4], labels=None))
 
@@ -375,7 +380,7 @@ def test_a_kernel_says_what_is_wrong() -> None:
 
 
 def networkx_graphs(count: int = 30) -> tuple[list[nx.Graph], list[str]]:
-    """Rings and trees, with labels."""
+    """Cycles and paths, with labels."""
     graphs, y = [], []
     for i in range(count):
         graph = nx.cycle_graph(5 + i % 7) if i % 2 else nx.path_graph(5 + i % 7)
@@ -407,7 +412,7 @@ def test_raw_graphs_can_be_cross_validated() -> None:
 
 
 @every_kernel
-def test_every_form_of_graphs_gives_the_same(kernel: GraphKernel) -> None:
+def test_every_form_of_graphs_gives_the_same_matrix(kernel: GraphKernel) -> None:
     raw = random_raw([5, 8, 13, 30], labels=None)
     edges = [raw[g] for g in range(4)]
     forms: list[list[Any]] = [

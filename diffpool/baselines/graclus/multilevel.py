@@ -1,19 +1,19 @@
 """Graclus: Dhillon, Guan and Kulis, "Weighted Graph Cuts without Eigenvectors: A Multilevel Approach" (PAMI 2007).
 
-Clusters the nodes of a graph into any number of clusters with a small normalized cut, in three phases: coarsening by
-matching the heaviest edges, clustering the coarsest graph, and refining these clusters by weighted kernel k-means on
-every finer graph. It is not the coarsening phase alone, which others call Graclus.
+Finds any number of clusters with a small normalized cut in three phases: coarsen the graph by matching heavy edges,
+cluster the coarsest graph, and refine the clusters on every finer graph by weighted kernel k-means. Other libraries use
+the name Graclus for the coarsening phase alone.
 
-Where the paper leaves a choice, or we deviate:
+Choices of ours, and deviations from the paper:
 
-- Matching takes the edges in order of w/d_i + w/d_j, the paper's criterion for normalized cut, ties at random; the
-  paper visits nodes at random and takes the best edge of each.
-- Graphs are coarsened while they have more than 5k nodes, as in the paper, and more than 200: smaller ones have a
-  smaller cut if they are clustered as they are.
-- The coarsest graph is clustered by joining the two clusters whose union costs least until k are left, which is best
-  for many small clusters. A few clusters are also found by the paper's bisection, here by the second eigenvector, and
-  the better of the two results is taken.
-- Refinement is by batch steps and chains of single moves on every graph, with σ = 0: see `kernel_kmeans`.
+- Matching takes the edges in order of w/d_i + w/d_j, the paper's criterion for normalized cut, with random ties; the
+  paper visits nodes in random order and takes the best edge of each.
+- Graphs are coarsened while they have more than 5k nodes, as in the paper, and more than 200: clustering smaller graphs
+  directly gives a smaller cut.
+- The coarsest graph is clustered by merging the two clusters with the cheapest union until k are left, which works best
+  for many small clusters. For few clusters, we also run the paper's bisection, here by the second eigenvector, and keep
+  the better result.
+- Refinement uses batch steps and chains of single moves on every graph, with σ = 0: see `kernel_kmeans`.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
-from diffpool.baselines.kernel_kmeans import Graph, indicator, normalized_cut, refine
+from diffpool.baselines.graclus.kernel_kmeans import Graph, indicator, normalized_cut, refine
 from diffpool.errors import DataError, SettingError
 
-COARSEST = 200  # nodes
-STALLED = 0.9  # a matching that leaves more of the nodes than this ends the coarsening
-FEW = 20  # clusters that bisection finds
-SLACK = 1e-3  # by which costs may be out of order: the exact order needs all leaves of a star for every union
+COARSEST = 200  # nodes of a graph that is not coarsened further
+STALLED = 0.9  # coarsening ends when matching leaves more than this fraction of the nodes
+FEW = 20  # maximum number of clusters for bisection
+SLACK = 1e-3  # tolerance in the order of costs: the exact order would check all leaves of a star for every union
 
 
 def graclus(adjacency: csr_array, clusters: int, seed: int = 0) -> np.ndarray:
     """The cluster of each node of an undirected graph with weights ≥ 0: [n] int64 in 0 … k−1.
 
-    No cluster is empty if there are enough nodes; each node has its own if there are not more.
+    No cluster is empty if the graph has at least k nodes; otherwise each node is its own cluster.
     """
     graph = Graph.from_adjacency(_checked(adjacency))
     if clusters < 1:
         raise SettingError(
-            f"expected at least one cluster, got {clusters}: ask for a positive number"
+            f"expected at least one cluster, got {clusters}: choose a positive number"
         )
     if len(graph) <= clusters:
         return np.arange(len(graph))
     generator = np.random.default_rng(seed)
-    finer: list[tuple[Graph, np.ndarray]] = []  # each graph and where its nodes are in the next
+    # each graph, and the node of the next graph that each of its nodes is in
+    finer: list[tuple[Graph, np.ndarray]] = []
     while len(graph) > max(5 * clusters, COARSEST):
         merged = heavy_edge_matching(graph, generator)
         if (count := int(merged.max()) + 1) > STALLED * len(graph):
@@ -64,7 +65,7 @@ def graclus(adjacency: csr_array, clusters: int, seed: int = 0) -> np.ndarray:
 
 
 def hierarchy(adjacency: csr_array, counts: Sequence[int], seed: int = 0) -> np.ndarray:
-    """The cluster of each node after 1, 2, … levels, the next level clustering SᵀAS: [n, levels] int64."""
+    """The cluster of each node after 1, 2, … levels, where each level clusters SᵀAS of the last: [n, levels] int64."""
     columns = np.empty((adjacency.shape[0], len(counts)), dtype=np.int64)
     labels = np.arange(adjacency.shape[0])
     for level, clusters in enumerate(counts):
@@ -75,13 +76,13 @@ def hierarchy(adjacency: csr_array, counts: Sequence[int], seed: int = 0) -> np.
 
 
 def coarser(adjacency: csr_array, labels: np.ndarray, clusters: int) -> csr_array:
-    """SᵀAS: [n, n], [n] → [k, k]; what is inside a cluster becomes a loop."""
+    """SᵀAS: [n, n], [n] → [k, k]; edges inside a cluster become a loop."""
     s = indicator(labels, clusters)
     return csr_array(s.T @ (adjacency @ s))
 
 
 def heavy_edge_matching(graph: Graph, generator: np.random.Generator) -> np.ndarray:
-    """A number for each node, the same for the two ends of a matched edge: [n]."""
+    """A number for each node, equal for the two ends of a matched edge: [n]."""
     a = np.repeat(np.arange(len(graph)), np.diff(graph.adjacency.indptr))
     once = a < graph.adjacency.indices  # no loops
     a, b, weight = a[once], graph.adjacency.indices[once], graph.adjacency.data[once]
@@ -90,10 +91,10 @@ def heavy_edge_matching(graph: Graph, generator: np.random.Generator) -> np.ndar
     first = np.arange(len(graph))
     left = np.stack([a[order], b[order]], axis=1)  # [edges, 2], the heaviest first
     while len(left):
-        # An edge is taken if it is the first of both its ends: what taking one by one would take too.
+        # Take every edge that is the first of both its ends: the same edges as taking them one by one.
         rank = np.arange(len(left))
         earliest = np.empty(len(graph), dtype=np.int64)
-        earliest[left[::-1].ravel()] = rank[::-1].repeat(2)  # the last one written stays
+        earliest[left[::-1].ravel()] = rank[::-1].repeat(2)  # the last write wins
         taken = (earliest[left] == rank[:, None]).all(axis=1)
         first[left[taken, 1]] = left[taken, 0]
         free = np.ones(len(graph), dtype=bool)
@@ -103,13 +104,13 @@ def heavy_edge_matching(graph: Graph, generator: np.random.Generator) -> np.ndar
 
 
 def join(graph: Graph, clusters: int) -> np.ndarray:
-    """Every node a cluster, then the two linked ones whose union costs least become one, until k are left: [n].
+    """Start with one cluster per node; merge the two linked clusters with the cheapest union until k are left: [n].
 
-    The union costs L_a/V_a + L_b/V_b − (L_a + L_b + 2w)/(V_a + V_b). It hardly ever falls while clusters grow, so
-    that a cost from earlier serves as a lower bound, and the heap has one for each cluster: of its cheapest union.
+    A union costs L_a/V_a + L_b/V_b − (L_a + L_b + 2w)/(V_a + V_b). The cost hardly ever falls while clusters grow, so
+    an old cost serves as a lower bound; the heap has one entry for each cluster, with its cheapest union.
     """
     inside, volume = graph.loops.tolist(), graph.degree.tolist()
-    share = (graph.loops / graph.degree).tolist()  # L_c/V_c
+    ratio = (graph.loops / graph.degree).tolist()  # L_c/V_c
     ends, rows = graph.adjacency.indptr.tolist(), range(len(graph))
     entries = list(
         zip(graph.adjacency.indices.tolist(), graph.adjacency.data.tolist(), strict=True)
@@ -121,14 +122,14 @@ def join(graph: Graph, clusters: int) -> np.ndarray:
     def cheapest(a: int, among: dict[int, float]) -> tuple[float, int]:
         l, v = inside[a], volume[a]
         costs = [
-            (share[b] - (l + inside[b] + 2 * w) / (v + volume[b]), b) for b, w in among.items()
+            (ratio[b] - (l + inside[b] + 2 * w) / (v + volume[b]), b) for b, w in among.items()
         ]
-        least, b = min(costs)
-        return share[a] + least, b
+        cost, b = min(costs)
+        return ratio[a] + cost, b
 
     def entry(a: int) -> tuple[float, int, int, int]:
-        least, b = cheapest(a, links[a])
-        return least, len(links[a]), a, b  # of equal costs the leaf's before the hub's
+        cost, b = cheapest(a, links[a])
+        return cost, len(links[a]), a, b  # among equal costs, leaves before hubs
 
     into = np.arange(len(graph))
     heap = [entry(a) for a in rows if links[a]]
@@ -136,7 +137,7 @@ def join(graph: Graph, clusters: int) -> np.ndarray:
     remaining = len(graph)
     while remaining > clusters and heap:
         bound, _, a, b = heap[0]
-        if not links[a]:  # it has become part of another, or there is nothing to join
+        if not links[a]:  # it was merged into another cluster, or has no links left
             heapq.heappop(heap)
             continue
         weight = links[a].get(b)
@@ -147,7 +148,7 @@ def join(graph: Graph, clusters: int) -> np.ndarray:
             a, b = b, a
         inside[a] += inside[b] + 2 * weight
         volume[a] += volume[b]
-        share[a] = inside[a] / volume[a]
+        ratio[a] = inside[a] / volume[a]
         into[b] = a
         remaining -= 1
         del links[a][b], links[b][a]
@@ -158,15 +159,17 @@ def join(graph: Graph, clusters: int) -> np.ndarray:
     while not np.array_equal(into, into[into]):
         into = into[into]
     root, labels = np.unique(into, return_inverse=True)
-    if remaining > clusters:  # more components than clusters: the largest ones apart
-        place = np.empty(remaining, dtype=np.int64)
-        place[np.argsort(-np.array(volume)[root], kind="stable")] = np.arange(remaining) % clusters
-        labels = place[labels]
+    # more components than clusters: combine them, but keep the largest apart
+    if remaining > clusters:
+        combined = np.empty(remaining, dtype=np.int64)
+        by_volume = np.argsort(-np.array(volume)[root], kind="stable")
+        combined[by_volume] = np.arange(remaining) % clusters
+        labels = combined[labels]
     return labels
 
 
 def bisect(graph: Graph, clusters: int) -> np.ndarray:
-    """One cluster, then the one whose best division lowers Σ (1 − L_c/V_c) most is divided, until there are k: [n]."""
+    """Start with one cluster; divide the one whose division lowers Σ (1 − L_c/V_c) most until there are k: [n]."""
     adjacency, labels = graph.adjacency.toarray(), np.zeros(len(graph), dtype=np.int64)
 
     def best_division(cluster: int) -> tuple[float, np.ndarray]:
@@ -186,40 +189,40 @@ def bisect(graph: Graph, clusters: int) -> np.ndarray:
 
 
 def divide(adjacency: np.ndarray, degree: np.ndarray) -> tuple[float, np.ndarray]:
-    """A cluster in two by the second eigenvector of D⁻¹A, cut at its best place: the gain in Σ L/V, and one part."""
+    """Divide a cluster at the best threshold of the second eigenvector of D⁻¹A: the gain in Σ L/V, and one part."""
     scale = 1 / np.sqrt(degree)
     vector = np.linalg.eigh(adjacency * scale[:, None] * scale)[1][:, -2] * scale
     order = np.argsort(vector, kind="stable")
     adjacency, degree = adjacency[order][:, order], degree[order]
-    head, tail = _shares(adjacency, degree), _shares(adjacency[::-1, ::-1], degree[::-1])
+    head, tail = _ratios(adjacency, degree), _ratios(adjacency[::-1, ::-1], degree[::-1])
     value = head[:-1] + tail[-2::-1]
     best = int(value.argmax())
     return float(value[best] - head[-1]), order[: best + 1]
 
 
-def _shares(adjacency: np.ndarray, degree: np.ndarray) -> np.ndarray:
+def _ratios(adjacency: np.ndarray, degree: np.ndarray) -> np.ndarray:
     """L/V of the first 1, 2, … nodes: [n]."""
     return np.diag(adjacency.cumsum(axis=0).cumsum(axis=1)) / degree.cumsum()
 
 
 def _checked(adjacency: csr_array) -> csr_array:
-    """Float64, without entries given twice or zero; an error if it is no undirected graph with weights."""
+    """Float64 without duplicate or zero entries. Raises `DataError` unless it is a weighted undirected graph."""
     rows, columns = adjacency.shape
     if rows != columns:
         raise DataError(
-            f"expected a square adjacency matrix, got {rows} × {columns}: give one row and column for each node"
+            f"expected a square adjacency matrix, got {rows} × {columns}: it needs one row and column for each node"
         )
     adjacency = csr_array(adjacency, dtype=np.float64, copy=True)
     adjacency.sum_duplicates()
     adjacency.eliminate_zeros()
     if not (np.isfinite(adjacency.data).all() and (adjacency.data > 0).all()):
         worst = adjacency.data[~(adjacency.data > 0) | ~np.isfinite(adjacency.data)][0]
-        raise DataError(f"expected weights of 0 or more, got {worst}: give finite weights")
+        raise DataError(f"expected finite weights of at least 0, got {worst}: remove or replace it")
     mirrored = adjacency.T.tocsr()
     if not (
         np.array_equal(adjacency.indptr, mirrored.indptr)
         and np.array_equal(adjacency.indices, mirrored.indices)
         and np.allclose(adjacency.data, mirrored.data, rtol=1e-6)
     ):
-        raise DataError("expected a symmetric adjacency matrix, got another one: give A + Aᵀ")
+        raise DataError("expected a symmetric adjacency matrix, got an asymmetric one: use A + Aᵀ")
     return adjacency

@@ -1,13 +1,13 @@
-"""How long does a Gram matrix of each graph kernel take, and how much memory, against GraKeL?
+"""How much time and memory does the Gram matrix of each graph kernel take, compared with GraKeL?
 
-Every measurement is a process of its own, without the time of imports, of reading and of converting; the time is the
-median of up to three calls, the memory the peak above what the process had before. All matrices are normalized, h = 5
-for WL and WL-OA; `every_h` has the six matrices from h = 0 to 5 at once, as an evaluation needs them. GraKeL has the
-same labels. Whoever takes more than `--limit` seconds or, of GraKeL, more than `--gib` of memory is ended, and the
-others go on. GraKeL's graphlets have no labels, and its shortest paths are ordered pairs.
+Every measurement runs in its own process and excludes imports, reading and conversion. The time is the median of up to
+three calls, the memory the peak above what the process used before. All matrices are normalized, with h = 5 for WL and
+WL-OA; `every_h` computes the six matrices from h = 0 to 5, as an evaluation does. GraKeL gets the same labels. A call
+that takes more than `--limit` seconds, or GraKeL with more than `--gib` of memory, is stopped, and the others continue.
+GraKeL's graphlets ignore labels, and its shortest paths are ordered pairs.
 
-`generated` is a set of 11,929 graphs with the sizes of REDDIT-MULTI-12K (`benchmarks.reddit_shape`). There is a record
-for each data set, and one of what was measured when it is interrupted. Linux only.
+`generated` is a set of 11,929 graphs with the sizes of REDDIT-MULTI-12K (`benchmarks.reddit_shape`). Each data set has
+its own record, which is also written when the run is interrupted. Linux only.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from diffpool.data.tu_collection import load_raw
 
 GENERATED = "generated"
 DATASETS = ("ENZYMES", "PROTEINS", "DD", "COLLAB", "REDDIT-MULTI-12K-sub1111", GENERATED)
-COMPARED = ("graphlet", "shortest-path", "wl", "wl-oa")  # those that GraKeL has
+COMPARED = ("graphlet", "shortest-path", "wl", "wl-oa")  # the kernels that GraKeL has
 WHO = ("ours", "every_h", "grakel")
-LONG = 30  # what takes more seconds than this is not repeated
-GRACE = 300  # seconds to read a data set and to convert it
+LONG = 30  # seconds; longer calls are not repeated
+GRACE = 300  # seconds for reading and converting a data set
 
-Tell = Callable[[dict[str, Any]], None]
+Report = Callable[[dict[str, Any]], None]
 
 
 def generate(path: Path, graphs: int) -> None:
-    """Write the generated set, so that its features are not in the memory that is measured."""
+    """Write the generated set to a file, so that its features do not count as memory."""
     made = reddit_shaped(graphs).graphs
     sizes, adj = made.layout.sizes.numpy(), made.adj
     np.savez(path, sizes=sizes, indptr=adj.indptr.numpy(), source=adj.indices.numpy())
@@ -63,7 +63,7 @@ def read(name: str, data_dir: Path, work: Path) -> RawGraphs:
 
 
 def as_grakel(raw: RawGraphs, labels: bool) -> list[Any]:
-    """[edges by node, labels by node] of each graph; degrees are the labels where there are none."""
+    """[edges by node, labels by node] for each graph, with degrees as labels if it has none."""
     if labels and raw.node_labels is not None:
         label = raw.node_labels.codes[:, 0].tolist()
     else:
@@ -89,7 +89,7 @@ def grakel_kernel(kernel: str, labels: bool) -> Any:
 
 
 def work_of(who: str, kernel: str, raw: RawGraphs) -> Callable[[], object]:
-    """What is timed."""
+    """The function to time."""
     if who == "ours":
         return lambda: KERNELS[kernel]().fit_transform(raw)
     if who == "every_h":
@@ -99,54 +99,55 @@ def work_of(who: str, kernel: str, raw: RawGraphs) -> Callable[[], object]:
     return lambda: peer.fit_transform(graphs)
 
 
-# --- one measurement, in its process
+# --- one measurement, in its own process
 
 
 def measure(
-    make_work: Callable[[], Callable[[], object]], repeats: int, limit: float, tell: Tell
+    make_work: Callable[[], Callable[[], object]], repeats: int, limit: float, report: Report
 ) -> None:
-    """Tell that the work is ready, then the seconds and the peak MB of each call, or what went wrong."""
+    """Report that the work is ready, then the seconds and peak MB of each call, or the error."""
 
     def all_calls() -> None:
         work = make_work()
-        tell({"ready": True})
+        report({"ready": True})
         for _ in range(repeats):
-            before = forget_peak()
+            before = reset_peak()
             start = time.perf_counter()
             work()
             seconds = time.perf_counter() - start
-            tell({"seconds": seconds, "mb": max(megabytes("VmHWM") - before, 0.0)})
+            report({"seconds": seconds, "mb": max(megabytes("VmHWM") - before, 0.0)})
             if seconds > LONG:
                 break
 
-    # Who listens ends what takes too long, also where no signal gets through.
+    # The parent process also stops calls that take too long, in case no signal gets through.
     failed = trouble(all_calls, GRACE + limit * repeats)
     if failed is not None:
-        tell({"failed": failed})
+        report({"failed": failed})
 
 
 def megabytes(field: str) -> float:
-    """Memory of this process: VmRSS now, VmHWM at most."""
+    """Memory of this process: current (VmRSS) or peak (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
 
 
-def forget_peak() -> float:
-    """Let the peak of memory start from what there is now; that in MB."""
+def reset_peak() -> float:
+    """Reset the peak memory to the current memory; return it in MB."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return megabytes("VmRSS")
-    except OSError:  # not allowed everywhere: then what was the peak before does not count
+    except OSError:  # not allowed everywhere: measure above the previous peak instead
         return megabytes("VmHWM")
 
 
-# --- the process around it
+# --- the parent process
 
 
-def heard(work: Callable[[Tell], None], grace: float, limit: float) -> list[dict[str, Any]]:
-    """All that `work` tells from a process of its own, which is ended when it is silent for too long.
+def messages_of(work: Callable[[Report], None], grace: float, limit: float) -> list[dict[str, Any]]:
+    """All messages of `work`, run in its own process, which is stopped if it is silent for too long.
 
-    It has `grace` seconds for its first word and `limit` for every later one. It is forked: imports take five seconds.
+    It has `grace` seconds for the first message and `limit` for each later one. It is forked, because imports take five
+    seconds.
     """
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -171,10 +172,10 @@ def heard(work: Callable[[Tell], None], grace: float, limit: float) -> list[dict
 
 
 def result_of(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The median seconds and the largest peak, or what went wrong in the first call."""
+    """The median seconds and the largest peak, or the error of the first call."""
     done = [words for words in found if "seconds" in words]
     if not done:
-        return next((w for w in found if "failed" in w), {"failed": "it said nothing"})
+        return next((w for w in found if "failed" in w), {"failed": "no message"})
     return {
         "seconds": round(float(np.median([words["seconds"] for words in done])), 4),
         "mb": round(max(words["mb"] for words in done), 1),
@@ -185,20 +186,20 @@ def result_of(found: list[dict[str, Any]]) -> dict[str, Any]:
 def result(
     who: str, kernel: str, name: str, chosen: argparse.Namespace, work: Path
 ) -> dict[str, Any]:
-    """Somebody's seconds and memory for one kernel on one data set."""
+    """Seconds and memory of one competitor for one kernel on one data set."""
 
     def prepared() -> Callable[[], object]:
         warnings.simplefilter("ignore")  # GraKeL divides 0 by 0
         threadpool_limits(chosen.threads)
-        if who == "grakel":  # rather an error than a machine without memory
+        if who == "grakel":  # better an error than a machine without memory
             resource.setrlimit(resource.RLIMIT_AS, (int(chosen.gib * 2**30),) * 2)
         return work_of(who, kernel, read(name, chosen.data_dir, work))
 
     measured = partial(measure, prepared, chosen.repeats, chosen.limit)
-    return result_of(heard(measured, GRACE, chosen.limit))
+    return result_of(messages_of(measured, GRACE, chosen.limit))
 
 
-# --- the whole
+# --- all measurements
 
 
 def speedup(row: dict[str, Any]) -> float | None:
@@ -207,7 +208,7 @@ def speedup(row: dict[str, Any]) -> float | None:
 
 
 def libraries() -> dict[str, str]:
-    """Versions of what the times depend on."""
+    """The versions of the libraries that affect the times."""
     found = {"python": platform.python_version()}
     for name in ("numpy", "scipy", "grakel"):
         try:
@@ -217,19 +218,19 @@ def libraries() -> dict[str, str]:
     return found
 
 
-def told(found: dict[str, Any]) -> str:
-    """A result in a line."""
+def as_line(found: dict[str, Any]) -> str:
+    """A result as one line."""
     if "failed" in found:
         return str(found["failed"])
     return f"{found['seconds']:8.2f} s {found['mb']:8,.0f} MB {found['repeats']:3d} calls"
 
 
 def run(name: str, chosen: argparse.Namespace, work: Path) -> None:
-    """All kernels on one data set, a line for each measurement; the record is written however it ends."""
+    """Measure all kernels on one data set, one line each; the record is written even after an error."""
     kernels = words_of(chosen.kernels, COMPARED, "kernels")
     if name == GENERATED:
         kernels = [kernel for kernel in kernels if kernel in chosen.generated_kernels.split(",")]
-        heard(lambda tell: generate(work / "generated.npz", chosen.graphs), GRACE, GRACE)
+        messages_of(lambda report: generate(work / "generated.npz", chosen.graphs), GRACE, GRACE)
     print(name, flush=True)
     row: dict[str, dict[str, Any]] = {}
     try:
@@ -239,7 +240,7 @@ def run(name: str, chosen: argparse.Namespace, work: Path) -> None:
                     continue
                 found = result(who, kernel, name, chosen, work)
                 row.setdefault(kernel, {})[who] = found
-                print(f"  {kernel:14s} {who:8s} {told(found)}", flush=True)
+                print(f"  {kernel:14s} {who:8s} {as_line(found)}", flush=True)
             if ratio := speedup(row.get(kernel, {})):
                 print(f"  {kernel:14s} {ratio:.1f} × as fast as GraKeL", flush=True)
     finally:
@@ -255,12 +256,12 @@ def main() -> None:
     options.add_argument("--datasets", default=",".join(DATASETS))
     options.add_argument("--kernels", default=",".join(COMPARED))
     options.add_argument(
-        "--generated-kernels", default="wl,wl-oa", help="those on the generated set"
+        "--generated-kernels", default="wl,wl-oa", help="kernels for the generated set"
     )
     options.add_argument("--who", default=",".join(WHO))
-    options.add_argument("--graphs", type=int, default=11_929, help="of the generated set")
-    options.add_argument("--limit", type=float, default=600, help="seconds for one matrix")
-    options.add_argument("--gib", type=float, default=12, help="memory for GraKeL")
+    options.add_argument("--graphs", type=int, default=11_929, help="number of generated graphs")
+    options.add_argument("--limit", type=float, default=600, help="maximum seconds for one matrix")
+    options.add_argument("--gib", type=float, default=12, help="maximum memory of GraKeL in GiB")
     options.add_argument("--repeats", type=int, default=3)
     chosen = begin(options)
     chosen.who = words_of(chosen.who, WHO, "who")

@@ -1,4 +1,4 @@
-"""The benchmark of the kernels: each measurement in a process, what fails is said, speedups by kernel and data set."""
+"""The benchmark of graph kernels: processes, messages, errors, and speedups by kernel and data set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import kernels, reddit_shape
-from benchmarks.kernels import (
+from benchmarks import graph_kernels, reddit_shape
+from benchmarks.graph_kernels import (
     COMPARED,
     WHO,
     as_grakel,
     generate,
-    heard,
     measure,
+    messages_of,
     read,
     result_of,
     speedup,
@@ -49,12 +49,14 @@ def test_the_generated_set_is_written_and_read(small: Path) -> None:
 
 
 @pytest.mark.parametrize("kernel", COMPARED)
-def test_everybody_has_the_same_work(kernel: str, small: Path) -> None:
+def test_all_competitors_compute_the_same_matrix(kernel: str, small: Path) -> None:
     pytest.importorskip("grakel", reason="GraKeL is not installed")
     raw = read("generated", small, small)
     ours, theirs = work_of("ours", kernel, raw)(), work_of("grakel", kernel, raw)()
     assert isinstance(ours, np.ndarray)
-    if kernel != "graphlet":  # it starts the count of a kind at 2 where its first graph has it not
+    if (
+        kernel != "graphlet"
+    ):  # GraKeL starts counting at 2 for a graphlet that is not in its first graph
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
@@ -66,67 +68,69 @@ def test_a_graph_for_grakel_has_all_its_nodes() -> None:
     ]
 
 
-def test_every_call_tells_its_seconds_and_memory() -> None:
+def test_every_call_reports_its_seconds_and_memory() -> None:
     told: list[dict[str, Any]] = []
 
     def work() -> None:
         assert np.ones(4 << 20).sum() > 0  # 32 MB
 
-    measure(lambda: work, repeats=3, limit=60, tell=told.append)
+    measure(lambda: work, repeats=3, limit=60, report=told.append)
     assert told[0] == {"ready": True}
     assert [set(words) for words in told[1:]] == [{"seconds", "mb"}] * 3
     assert 30 < max(words["mb"] for words in told[1:]) < 100
     assert result_of(told)["repeats"] == 3
 
 
-def test_what_is_long_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "LONG", 0)
+def test_long_calls_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_kernels, "LONG", 0)
     told: list[dict[str, Any]] = []
-    measure(lambda: lambda: None, repeats=3, limit=60, tell=told.append)
+    measure(lambda: lambda: None, repeats=3, limit=60, report=told.append)
     assert len(told) == 2
 
 
-def test_what_fails_is_said(small: Path) -> None:
+def test_errors_are_reported(small: Path) -> None:
     def fail() -> Any:
         raise MemoryError("too large")
 
     told: list[dict[str, Any]] = []
-    measure(lambda: fail, repeats=3, limit=60, tell=told.append)
+    measure(lambda: fail, repeats=3, limit=60, report=told.append)
     assert told == [{"ready": True}, {"failed": "MemoryError: too large"}]
     assert result_of(told) == {"failed": "MemoryError: too large"}
     told.clear()
-    measure(fail, repeats=3, limit=60, tell=told.append)
+    measure(fail, repeats=3, limit=60, report=told.append)
     assert told == [{"failed": "MemoryError: too large"}]
 
 
-def test_a_process_that_takes_too_long_is_ended_and_what_it_told_is_kept() -> None:
-    def slow(tell: Any) -> None:
-        tell({"ready": True})
-        tell({"seconds": 0.5, "mb": 7.0})
+def test_a_process_that_takes_too_long_is_stopped_and_its_messages_are_kept() -> None:
+    def slow(report: Any) -> None:
+        report({"ready": True})
+        report({"seconds": 0.5, "mb": 7.0})
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGTERM])
         time.sleep(60)
 
     start = time.perf_counter()
-    found = heard(slow, grace=30, limit=0.2)
+    found = messages_of(slow, grace=30, limit=0.2)
     assert time.perf_counter() - start < 15
     assert found[-1] == {"failed": "not done after 0 s", "at_least": 0.2}
     assert result_of(found) == {"seconds": 0.5, "mb": 7.0, "repeats": 1}
     assert multiprocessing.active_children() == []
-    assert result_of(heard(lambda tell: time.sleep(60), grace=0.2, limit=30)) == {
+    assert result_of(messages_of(lambda report: time.sleep(60), grace=0.2, limit=30)) == {
         "failed": "not ready after 0 s"
     }
 
 
-def test_a_process_that_is_killed_is_said_to_be() -> None:
-    def killed(tell: Any) -> None:
-        tell({"ready": True})
+def test_a_killed_process_is_reported() -> None:
+    def killed(report: Any) -> None:
+        report({"ready": True})
         os.kill(os.getpid(), signal.SIGKILL)
 
-    assert result_of(heard(killed, grace=30, limit=30)) == {"failed": "ended with -9"}
-    assert result_of(heard(lambda tell: None, grace=30, limit=30)) == {"failed": "it said nothing"}
+    assert result_of(messages_of(killed, grace=30, limit=30)) == {"failed": "ended with -9"}
+    assert result_of(messages_of(lambda report: None, grace=30, limit=30)) == {
+        "failed": "no message"
+    }
 
 
-def test_what_was_measured_is_recorded_when_the_run_is_interrupted(
+def test_an_interrupted_run_records_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def result(who: str, kernel: str, *_: object) -> dict[str, Any]:
@@ -134,12 +138,12 @@ def test_what_was_measured_is_recorded_when_the_run_is_interrupted(
             raise KeyboardInterrupt
         return {"seconds": 2.0 if who == "grakel" else 1.0, "mb": 3.0, "repeats": 1}
 
-    monkeypatch.setattr(kernels, "result", result)
+    monkeypatch.setattr(graph_kernels, "result", result)
     chosen = argparse.Namespace(
         kernels="graphlet,wl,wl-oa", who=WHO, limit=5, records=tmp_path, no_record=False, json=False
     )
     with pytest.raises(KeyboardInterrupt):
-        kernels.run("ENZYMES", chosen, tmp_path)
+        graph_kernels.run("ENZYMES", chosen, tmp_path)
     (record,) = map(json.loads, (tmp_path / "kernels.jsonl").read_text().splitlines())
     row = record["rows"]["ENZYMES"]
     assert {kernel: set(own) for kernel, own in row.items()} == {
@@ -149,7 +153,7 @@ def test_what_was_measured_is_recorded_when_the_run_is_interrupted(
     assert record["speedup"] == {"graphlet": {"ENZYMES": 2.0}}
 
 
-def test_a_speedup_needs_both() -> None:
+def test_a_speedup_needs_both_times() -> None:
     assert speedup({"ours": {"seconds": 2.0}, "grakel": {"seconds": 11.0}}) == 5.5
     assert speedup({"ours": {"seconds": 2.0}, "grakel": {"failed": "slow"}}) is None
     assert speedup({"ours": {"seconds": 2.0}}) is None
@@ -166,7 +170,7 @@ def test_a_run_writes_a_record_and_prints_json(
     monkeypatch.setattr(sys, "argv", ["kernels", *words])
     before = signal.getsignal(signal.SIGTERM)
     try:
-        kernels.main()
+        graph_kernels.main()
     finally:
         signal.signal(signal.SIGTERM, before)
     lines = capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""The graphs of a batch as SciPy's matrices, one after the other."""
+"""The graphs of a batch as SciPy matrices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from scipy.sparse import csr_array
 
 from diffpool.graphs import SparseGraphs
 
-Watch = Callable[[float], None]  # gets the share that is done
+Watch = Callable[[float], None]  # called with the fraction done
 
 
-def matrices(graphs: SparseGraphs, watch: Watch = lambda share: None) -> Iterator[csr_array]:
-    """The adjacency matrix of each graph; `watch` gets the share of the nodes that is done."""
+def adjacency_matrices(
+    graphs: SparseGraphs, watch: Watch = lambda fraction: None
+) -> Iterator[csr_array]:
+    """Yield the adjacency matrix of each graph; `watch` is called with the fraction of nodes done."""
     adj, layout = graphs.adj, graphs.layout
     indptr, indices = adj.indptr.numpy(), adj.indices.numpy()
     values = np.ones(len(indices)) if adj.values is None else adj.values.double().numpy()

@@ -1,10 +1,10 @@
-"""Weighted kernel k-means on a graph: the refinement of Graclus (see `graclus`).
+"""Weighted kernel k-means on a graph: the refinement phase of Graclus.
 
-Normalized cut is k − Σ_c L_c/V_c, where L_c is the weight of the links inside cluster c, each in both directions, and
-V_c its volume, the sum of its degrees. Minimizing it is weighted kernel k-means with weights d_i and the kernel
-σD⁻¹ + D⁻¹AD⁻¹ (Dhillon, Guan and Kulis 2007). With σ ≥ 1 the kernel is positive semidefinite and no batch step can
-raise the cut, but a large σ holds every node where it is. So σ is 0 here, and a step is kept only if it lowers the cut
-and leaves no cluster empty.
+The normalized cut is k − Σ_c L_c/V_c, where L_c is the weight of the links inside cluster c, counted in both
+directions, and V_c its volume, the sum of its degrees. Minimizing it is weighted kernel k-means with weights d_i and
+kernel σD⁻¹ + D⁻¹AD⁻¹ (Dhillon, Guan and Kulis, 2007). With σ ≥ 1 the kernel is positive semidefinite and no batch step
+can raise the cut, but a large σ holds every node in its cluster. So we use σ = 0, and accept a step only if it lowers
+the cut and leaves no cluster empty.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-LEAST_GAIN = 1e-9  # less is rounding
+MIN_GAIN = 1e-9  # smaller gains are rounding errors
 PATIENCE = 20  # moves of a chain after its best one
-MOST_LINKS = 2**23  # nodes × clusters, 128 MB of gains; beyond it there are batch steps only
-ISOLATED_LOOP = 1e-6  # of the smallest degree, or of 1
+MAX_LINKS = 2**23  # nodes × clusters, 128 MB of gains; larger graphs use batch steps only
+ISOLATED_LOOP = 1e-6  # weight of an isolated node's loop, relative to the smallest degree
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """An undirected graph with weights in which every node has a degree."""
+    """A weighted undirected graph in which every degree is positive."""
 
     adjacency: csr_array  # A: [n, n]
     degree: np.ndarray  # A1: [n]
@@ -31,7 +31,7 @@ class Graph:
 
     @classmethod
     def from_adjacency(cls, adjacency: csr_array) -> Graph:
-        """Nodes without edges get a tiny loop: alone they cost nothing, and nothing is divided by zero."""
+        """Isolated nodes get a tiny loop, so that no degree is zero; as their own cluster they still cost nothing."""
         degree = adjacency.sum(axis=1)
         if (isolated := degree == 0).any():
             loop = ISOLATED_LOOP * degree[~isolated].min(initial=1.0)
@@ -45,26 +45,26 @@ class Graph:
 
 
 def indicator(labels: np.ndarray, clusters: int) -> csr_array:
-    """S, with a one in each row: [n, k]."""
+    """S, one-hot rows: [n, k]."""
     n = len(labels)
     return csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, clusters))
 
 
 def normalized_cut(adjacency: csr_array, labels: np.ndarray) -> float:
-    """Σ_c cut(c, V∖c) / vol(c); a cluster of volume 0 counts 0."""
-    cluster = np.repeat(labels, np.diff(adjacency.indptr))  # of each entry's row
+    """Σ_c cut(c, V∖c) / vol(c), where a cluster of volume 0 counts as 0."""
+    cluster = np.repeat(labels, np.diff(adjacency.indptr))  # of the row of each entry
     same = cluster == labels[adjacency.indices]
     count = int(labels.max(initial=-1)) + 1
     volume = np.bincount(cluster, adjacency.data, minlength=count)
     inside = np.bincount(cluster[same], adjacency.data[same], minlength=count)
-    there = volume > 0
-    return float((1 - inside[there] / volume[there]).sum())
+    positive = volume > 0
+    return float((1 - inside[positive] / volume[positive]).sum())
 
 
 def batch_step(graph: Graph, labels: np.ndarray, clusters: int, sigma: float = 0.0) -> np.ndarray:
-    """Every node to the nearest mean among its own cluster's and those it has links to: labels [n] → [n].
+    """Move every node to the nearest mean among its own cluster and those it is linked to: labels [n] → [n].
 
-    The squared distance to the mean of c is, but for a constant of the node,
+    The squared distance to the mean of c is, up to a constant for each node,
     (L_c + σV_c)/V_c² − 2(links to c + σd_i [i ∈ c]) / (d_i V_c).
     """
     degree = graph.degree
@@ -79,35 +79,35 @@ def batch_step(graph: Graph, labels: np.ndarray, clusters: int, sigma: float = 0
     node, cluster, weight = node[~mine], cluster[~mine], links.data[~mine]
     distance = spread[cluster] - 2 * weight / (degree[node] * volume[cluster])
     order = np.lexsort((distance, node))
-    first = order[np.flatnonzero(np.diff(node[order], prepend=-1))]  # the nearest other one
+    first = order[np.flatnonzero(np.diff(node[order], prepend=-1))]  # the nearest other cluster
     first = first[distance[first] < nearest[node[first]]]
     labels = labels.copy()
     labels[node[first]] = cluster[first]
     return labels
 
 
-class _Moves:
-    """The gain in Σ L_c/V_c by every move of one node, kept up to date while nodes move.
+class Moves:
+    """The gain in Σ L_c/V_c of every move of one node, updated while nodes move.
 
-    A move of i from a to b changes two terms: a's by `leaving[i]`, b's by `entering[b, i]`. −∞ where a move is not
-    allowed: a node has moved already, would stay, or is the last of its cluster.
+    Moving i from a to b changes two terms: that of a by `leaving[i]` and that of b by `entering[b, i]`. They are −∞
+    where a move is not allowed: the node has already moved, would stay, or is the last in its cluster.
     """
 
     def __init__(self, graph: Graph, labels: np.ndarray, clusters: int):
         n, nodes = len(graph), np.arange(len(graph))
         cell = labels[graph.adjacency.indices] * n + nodes.repeat(np.diff(graph.adjacency.indptr))
         links = np.bincount(cell, graph.adjacency.data, minlength=clusters * n)
-        self.links = links.reshape(clusters, n)  # of each node to each cluster: [k, n]
+        self.links = links.reshape(clusters, n)  # weight between each cluster and each node: [k, n]
         self.graph, self.labels = graph, labels.copy()
         self.fixed = np.zeros(n, dtype=bool)
-        self.least = graph.degree.min()
+        self.min_degree = graph.degree.min()
         self.size = np.bincount(labels, minlength=clusters)
         self.volume = np.bincount(labels, graph.degree, minlength=clusters)
         self.inside = np.bincount(labels, self.links[labels, nodes], minlength=clusters)
         self.entering = np.empty_like(self.links)  # [k, n]
         self.leaving = np.empty(n)
         self._update(np.arange(clusters), nodes)
-        self.target = self.entering.argmax(axis=0)  # the best cluster to enter, and its gain
+        self.target = self.entering.argmax(axis=0)  # the best cluster to enter
         self.gain = self.entering[self.target, nodes]
 
     def best(self) -> tuple[int, float]:
@@ -116,7 +116,7 @@ class _Moves:
         return node, float(total[node])
 
     def move(self, node: int) -> None:
-        """To its best cluster, where it stays."""
+        """Move it to its best cluster, where it stays."""
         graph, a, b = self.graph, int(self.labels[node]), int(self.target[node])
         edges = slice(graph.adjacency.indptr[node], graph.adjacency.indptr[node + 1])
         neighbors, weights = graph.adjacency.indices[edges], graph.adjacency.data[edges]
@@ -124,7 +124,8 @@ class _Moves:
         self.inside[b] += 2 * self.links[b, node] + graph.loops[node]
         self.links[a, neighbors] -= weights
         self.links[b, neighbors] += weights
-        self.volume[a] = max(self.volume[a] - graph.degree[node], self.least)  # never 0 by rounding
+        # not 0 by rounding
+        self.volume[a] = max(self.volume[a] - graph.degree[node], self.min_degree)
         self.volume[b] += graph.degree[node]
         self.size[a] -= 1
         self.size[b] += 1
@@ -138,7 +139,7 @@ class _Moves:
             np.maximum(self.gain, self.entering[c], out=self.gain)
 
     def _update(self, clusters: np.ndarray, members: np.ndarray) -> None:
-        """The gains of these clusters and of their members, anew."""
+        """Recompute the gains of these clusters and of their members."""
         degree, loops = self.graph.degree, self.graph.loops
         inside, volume = self.inside[clusters, None], self.volume[clusters, None]
         joined = (inside + 2 * self.links[clusters] + loops) / (volume + degree)
@@ -147,21 +148,21 @@ class _Moves:
         self.entering[own, members] = -np.inf
         inside, volume = self.inside[own], self.volume[own]
         left = inside - 2 * self.links[own, members] + loops[members]
-        rest = np.maximum(volume - degree[members], self.least)
+        rest = np.maximum(volume - degree[members], self.min_degree)
         gain = left / rest - inside / volume
         gain[self.fixed[members] | (self.size[own] == 1)] = -np.inf
         self.leaving[members] = gain
 
 
 def chain(graph: Graph, labels: np.ndarray, clusters: int) -> np.ndarray:
-    """The paper's local search: the best move of one node, again and again, up to the lowest cut: labels [n] → [n].
+    """The paper's local search: repeat the best move of one node, then go back to the lowest cut: labels [n] → [n].
 
-    Each node moves once at most, and may move to any cluster. Moves may raise the cut; once `PATIENCE` of them have not
-    led below the lowest so far, they are taken back.
+    Each node moves at most once, to any cluster. Moves may raise the cut; after `PATIENCE` moves without a new lowest
+    cut the search ends, and these moves are undone.
     """
-    moves = _Moves(graph, labels, clusters)
+    moves = Moves(graph, labels, clusters)
     history: list[tuple[int, int]] = []
-    gained, most, kept = 0.0, LEAST_GAIN, 0
+    gained, best, kept = 0.0, MIN_GAIN, 0
     while len(history) - kept < PATIENCE:
         node, gain = moves.best()
         if gain == -np.inf:
@@ -169,17 +170,17 @@ def chain(graph: Graph, labels: np.ndarray, clusters: int) -> np.ndarray:
         history.append((node, int(moves.labels[node])))
         moves.move(node)
         gained += gain
-        if gained > most:
-            most, kept = gained, len(history)
+        if gained > best:
+            best, kept = gained, len(history)
     for node, cluster in reversed(history[kept:]):
         moves.labels[node] = cluster
     return moves.labels
 
 
 def refine(graph: Graph, labels: np.ndarray, clusters: int) -> np.ndarray:
-    """Batch steps, then chains while they lower the cut: labels [n] → [n]."""
+    """Repeat batch steps, then chains, while they lower the cut: labels [n] → [n]."""
     labels = _repeat(batch_step, graph, labels, clusters)
-    if len(graph) * clusters > MOST_LINKS:
+    if len(graph) * clusters > MAX_LINKS:
         return labels
     return _repeat(chain, graph, labels, clusters)
 
@@ -190,11 +191,11 @@ def _repeat(
     labels: np.ndarray,
     clusters: int,
 ) -> np.ndarray:
-    """Steps while they lower the cut and leave no cluster empty."""
+    """Repeat a step while it lowers the cut and leaves no cluster empty."""
     cost = normalized_cut(graph.adjacency, labels)
     while True:
         found = step(graph, labels, clusters)
         lower = normalized_cut(graph.adjacency, found)
-        if lower > cost - LEAST_GAIN or np.bincount(found, minlength=clusters).min() == 0:
+        if lower > cost - MIN_GAIN or np.bincount(found, minlength=clusters).min() == 0:
             return labels
         labels, cost = found, lower
