@@ -41,6 +41,7 @@ class GraphDataset:
     class_names: tuple[str, ...]  # none for regression
     features: str  # what the columns of x are
     feature_map: FeatureMap | None = None  # how x was made
+    directed: bool = False  # edges as given: missing reverse edges were not added
     communities: Tensor | None = None  # [N] int64, where the data set was generated with known ones
 
     @classmethod
@@ -79,6 +80,7 @@ class GraphDataset:
             class_names=names,
             features=feature_map.describe(),
             feature_map=feature_map,
+            directed=directed,
         )
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from diffpool.data import Fold, hold_out, read_folds, stratified_folds
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import METHODS, Nested, Paper, Tenfold, choose_protocol, make_grid
 from diffpool.experiments.grid import parse_grid, points
-from diffpool.experiments.tasks import Plan, Trained, derived_seed
+from diffpool.experiments.plan import Plan, Trained, derived_seed
 
 Y = np.random.default_rng(0).choice(3, 123, p=[0.6, 0.3, 0.1])
 
@@ -254,7 +254,7 @@ def test_every_model_has_a_seed_of_its_own(plan: Plan) -> None:
     tasks = protocol.tasks(plan, done)
     assert len({task.name for task in tasks}) == len(tasks) == protocol.models(plan)
     assert len({task.method.training.seed for task in tasks}) == len(tasks)
-    assert derived_seed(7, 1, 2) == derived_seed(7, 1, 2) != derived_seed(8, 1, 2)
+    assert derived_seed(7, "fold", 2) == derived_seed(7, "fold", 2) != derived_seed(8, "fold", 2)
 
 
 def test_a_grid_is_all_combinations() -> None:
@@ -281,11 +281,11 @@ def test_what_is_fixed_is_not_searched_over() -> None:
     protocol = choose_protocol("nested", None, {"learning_rate": 0.1})
     assert isinstance(protocol, Nested)
     assert [name for name, _ in protocol.grid] == ["weight_decay"]
-    with pytest.raises(SettingError, match="expected hidden as a setting or in the grid, got both"):
+    with pytest.raises(SettingError, match="hidden is given both as a setting and in the grid"):
         choose_protocol("nested", ["hidden=8,16"], {"hidden": 8})
-    with pytest.raises(SettingError, match="expected a grid with the protocol nested only"):
+    with pytest.raises(SettingError, match="the protocol tenfold takes no grid"):
         choose_protocol("tenfold", ["hidden=8,16"])
-    with pytest.raises(SettingError, match="expected no patience with the protocol paper"):
+    with pytest.raises(SettingError, match=r"the protocol paper .* takes no patience"):
         choose_protocol("paper", None, {"patience": 3})
-    with pytest.raises(SettingError, match="expected a protocol of paper, tenfold, nested"):
+    with pytest.raises(SettingError, match="expected one of the protocols paper, tenfold, nested"):
         choose_protocol("magic")

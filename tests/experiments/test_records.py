@@ -93,9 +93,9 @@ def test_a_file_of_something_else_is_not_touched(path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="expected a file to append results to, got"):
+    with pytest.raises(SettingError, match="cannot append results to"):
         append_records(tmp_path, [])
-    with pytest.raises(SettingError, match="expected a file of results, got"):
+    with pytest.raises(SettingError, match="cannot read results from"):
         read_records(tmp_path)
 
 

@@ -18,8 +18,7 @@ from diffpool.data import Fold, GraphDataset, embedded, single_split
 from diffpool.errors import SettingError, TrainingError
 from diffpool.experiments import METHODS, Method, train_once
 from diffpool.nn import GraphClassifier, Prediction
-from diffpool.training import Epoch, Optimizer, Scores, Training, evaluate, total_loss, train
-from diffpool.training.scores import Evaluation
+from diffpool.training import Epoch, Optimizer, Scorer, Scores, Training, score, total_loss, train
 
 QUICK = Training(epochs=3, batch_size=8, learning_rate=0.01)
 
@@ -99,7 +98,7 @@ def test_training_leaves_the_global_random_numbers_alone(dataset: GraphDataset) 
 def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
     """Let the validation losses be these."""
     remaining = iter(losses)
-    monkeypatch.setattr(Evaluation, "__call__", lambda *args: [Scores(next(remaining), 0.5)])
+    monkeypatch.setattr(Scorer, "__call__", lambda *args: [Scores(next(remaining), 0.5)])
 
 
 def test_training_stops_after_patience_epochs_without_a_lower_validation_loss(
@@ -133,7 +132,7 @@ def test_the_restored_model_has_the_validation_loss_of_the_best_epoch(
     rows = list(train(model, dataset, fold, config))
     best = min(rows, key=lambda row: row.validation_loss)
     assert [row for row in rows if row.best][-1] == best
-    scores = evaluate(model, dataset, fold.validation)
+    scores = score(model, dataset, fold.validation)
     assert scores.loss == best.validation_loss
     assert scores.accuracy == best.validation_accuracy
     assert best != rows[-1]  # otherwise nothing was restored
@@ -318,7 +317,7 @@ def test_the_scores_do_not_depend_on_the_batch_size(dataset: GraphDataset) -> No
     data = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
     model = model_for(dataset).double()
     graphs = np.arange(len(data))
-    one, all_of_them = (evaluate(model, data, graphs, batch_size=size) for size in (1, 40))
+    one, all_of_them = (score(model, data, graphs, batch_size=size) for size in (1, 40))
     assert one.loss == pytest.approx(all_of_them.loss, rel=1e-10)
     assert one.accuracy == all_of_them.accuracy
     batch = data.batch(graphs)
