@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from diffpool.errors import SettingError
 from diffpool.experiments.plan import Trained
-from diffpool.experiments.records import fcntl
+from diffpool.files import atomic_write, file_lock, remove_unfinished
 
 
 @dataclass
@@ -52,14 +51,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "peak_memory": checkpoint.peak_memory,
         "max_models": checkpoint.max_models,
     }
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(save(tensors, {"about": json.dumps(about)}))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(save(tensors, {"about": json.dumps(about)}))
     except OSError as error:
         raise SettingError(f"cannot write {path} ({error.strerror})") from error
 
@@ -88,10 +83,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 def remove_checkpoint(path: Path) -> None:
     """Remove the checkpoint, incomplete copies left by killed processes, and the folder if it is empty then."""
-    for other in (path, *path.parent.glob(f".{path.name}.*.part")):
-        other.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        path.parent.rmdir()
+    path.unlink(missing_ok=True)
+    remove_unfinished(path)
+    _remove_if_empty(path.parent)
 
 
 def remove_leftovers(path: Path) -> None:
@@ -104,39 +98,21 @@ def remove_leftovers(path: Path) -> None:
 @contextlib.contextmanager
 def only_process(path: Path) -> Iterator[None]:
     """Lock the run with this checkpoint; an error if another process has locked it."""
-    if fcntl is None:
-        yield
-        return
     lock = path.with_suffix(".lock")
-    while True:
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove_if_empty, lock.parent)
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:  # another process has just removed the folder
-            continue
-        except OSError as error:
-            raise SettingError(f"cannot write {lock} ({error.strerror})") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(file_lock(lock, wait=False))
         except BlockingIOError as error:
-            os.close(file)
             raise SettingError(
                 "another process is working on this run: "
                 "wait until it has finished, then repeat the command to get the result"
             ) from error
-        except OSError:  # the file system has no locks
-            break
-        try:
-            same = os.fstat(file).st_ino == lock.stat().st_ino
-        except FileNotFoundError:
-            same = False
-        if same:
-            break
-        os.close(file)  # another process removed the file before we locked it
-    try:
+        except OSError as error:
+            raise SettingError(f"cannot write {lock} ({error.strerror})") from error
         yield
-    finally:
-        lock.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            lock.parent.rmdir()
-        os.close(file)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()

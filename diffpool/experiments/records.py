@@ -12,16 +12,10 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from diffpool.errors import DataError, SettingError
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks: use one process at a time there
-    fcntl = None
+from diffpool.files import lock_open_file
 
 
 @dataclass(frozen=True)
@@ -147,11 +141,7 @@ def _locked(path: Path) -> Iterator[int]:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
     file = os.open(path, flags, 0o666)
     try:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # the file system has no locks
-                fcntl.flock(
-                    file, fcntl.LOCK_EX
-                )  # released when the process ends, even if it is killed
+        lock_open_file(file)
         yield file
     finally:
         os.close(file)

@@ -15,6 +15,7 @@ from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import FeatureMap
 from diffpool.errors import ModelError, SettingError
+from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training.settings import Training
 
@@ -65,13 +66,11 @@ def save_model(directory: str | Path, model: GraphClassifier, card: ModelCard) -
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    weights = directory / "model.safetensors.part"
-    save_file(state, weights)
-    weights.replace(directory / "model.safetensors")
-    config = directory / "config.json.part"
+    with atomic_write(directory / "model.safetensors") as weights:
+        save_file(state, weights)
     values = {**asdict(card), "feature_map": card.feature_map and card.feature_map.to_json()}
-    config.write_text(json.dumps({"format": FORMAT, **values}, indent=2) + "\n")
-    config.replace(directory / "config.json")
+    with atomic_write(directory / "config.json") as config:
+        config.write_text(json.dumps({"format": FORMAT, **values}, indent=2) + "\n")
 
 
 def read_model(

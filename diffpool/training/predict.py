@@ -16,6 +16,7 @@ from torch import Tensor
 
 from diffpool.data import RawGraphs, as_raw, sparse_graphs
 from diffpool.errors import DataError, ModelError
+from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
 from diffpool.nn import GraphClassifier, Prediction
 from diffpool.training.model_directory import ModelCard, read_model, save_model
@@ -153,9 +154,11 @@ def write_predictions(
         columns = [f"prediction_{i + 1}" for i in range(outputs)]
     unseen: Unseen = {}
     count = 0
-    part_file = path.with_name(path.name + ".part")
     try:
-        with part_file.open("w", newline="", encoding="utf-8") as file:
+        with (
+            atomic_write(path) as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as file,
+        ):
             writer = csv.writer(file)
             writer.writerow(["graph", *columns])
             for raw in parts:
@@ -167,11 +170,8 @@ def write_predictions(
                     count += 1
                 _add_counts(unseen, found.unseen)
                 advance(len(found.values))
-        part_file.replace(path)
     except OSError as error:
         raise DataError(f"cannot write predictions to {path} ({error.strerror})") from error
-    finally:
-        part_file.unlink(missing_ok=True)
     return count, unseen
 
 

@@ -111,7 +111,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
 
 
 def test_without_locks_records_are_written_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diffpool.experiments.records.fcntl", None)
+    monkeypatch.setattr("diffpool.files.fcntl", None)
     append_records(path, [fold(0)])
     assert read_records(path) == [fold(0)]
 
