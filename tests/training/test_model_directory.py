@@ -47,7 +47,7 @@ def card(architecture: Architecture = SMALL, largest: int = 21) -> ModelCard:
 
 
 def model_of(card: ModelCard) -> GraphClassifier:
-    """A model that has seen a batch in training, so that its running statistics are not the initial ones."""
+    """A model that has seen a training batch, so that its running statistics are not the initial ones."""
     model = build(card.architecture, card.num_features, len(card.class_names), card.largest)
     batch = sample((13, 1, 21, 0, 8), density=0.3)
     model.train()(batch.sparse.to(dtype=torch.float32), batch.x.float())
@@ -61,7 +61,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_loaded_model_gives_the_same_logits_to_the_last_bit(name: str, tmp_path: Path) -> None:
+def test_a_loaded_model_computes_the_same_logits_to_the_bit(name: str, tmp_path: Path) -> None:
     before = card(ARCHITECTURES[name])
     model = model_of(before)
     save_model(tmp_path, model, before)
@@ -241,7 +241,7 @@ def test_dropout_is_a_setting_and_not_a_parameter(tmp_path: Path) -> None:
     assert found.training.dropout == 0.5
 
 
-def test_a_model_in_double_precision_stays_so(tmp_path: Path) -> None:
+def test_a_model_in_double_precision_keeps_its_precision(tmp_path: Path) -> None:
     model = model_of(card()).double()
     save_model(tmp_path, model, card())
     loaded, _ = read_model(tmp_path)

@@ -124,7 +124,7 @@ def test_wrong_graphs_give_a_clear_error_and_no_file(
     assert not list(tmp_path.glob("p.csv*"))
 
 
-def test_a_fault_late_in_a_file_leaves_the_old_predictions(
+def test_an_error_late_in_a_file_keeps_the_old_predictions(
     file: Path, model: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "p.csv"
@@ -190,7 +190,7 @@ def write_lines(path: Path, lines: list[dict]) -> Path:
 
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_model_predicts_on_edges_as_it_was_trained(directed: bool, tmp_path: Path) -> None:
-    """With `--directed` an edge without its reverse stays so; else prediction adds the reverse, as training does."""
+    """With `--directed`, missing reverse edges are not added, neither in training nor in prediction."""
     one_way = write_lines(tmp_path / "one_way.jsonl", one_way_cycles(reverse=False))
     both = write_lines(tmp_path / "both.jsonl", one_way_cycles(reverse=True))
     options = [*SMALL, *(["--directed"] if directed else [])]

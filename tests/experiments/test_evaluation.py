@@ -16,6 +16,7 @@ import torch
 from typer.testing import CliRunner
 
 import diffpool.cli.commands
+from diffpool.architecture import Architecture
 from diffpool.cli.commands import app
 from diffpool.cli.evaluate_display import duration, line, sparkline
 from diffpool.data import GraphDataset, embedded, stratified_folds
@@ -36,9 +37,15 @@ from diffpool.experiments import (
 )
 from diffpool.experiments.checkpoint import checkpoint_path, only_process
 from diffpool.experiments.plan import make_plan
-from diffpool.experiments.provenance import commit, fingerprint, run_key
+from diffpool.experiments.provenance import (
+    LATER_ARCHITECTURE,
+    LATER_TRAINING,
+    commit,
+    fingerprint,
+    run_key,
+)
 from diffpool.experiments.records import Heading, RunRecords
-from diffpool.training import Cohort, Optimizer, is_out_of_memory
+from diffpool.training import Cohort, Optimizer, Training, is_out_of_memory
 
 NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3], "hidden": [4, 6]}), final_runs=2)
 PROTOCOLS: dict[str, Any] = {"paper": "paper", "tenfold": "tenfold", "nested": NESTED}
@@ -59,7 +66,7 @@ def comparable(found: tuple[Record, ...] | list[Record]) -> list[dict[str, Any]]
 
 
 def count_cohorts(monkeypatch: Any) -> list[int]:
-    """The number of models side by side, whenever it changes: each cohort has an optimizer of its own size."""
+    """The number of models side by side, whenever it changes: that makes a new optimizer."""
     sizes, construct = [], Optimizer.__init__
 
     def counted(optimizer: Optimizer, model: Any, configs: Any) -> None:
@@ -94,7 +101,7 @@ def test_results_do_not_depend_on_the_cohorts(
 def test_an_interrupted_run_continues_to_the_bit(
     name: str, dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
-    """Interrupted after every second epoch, again and again, in several cohorts."""
+    """Interrupted after every second epoch, repeatedly, in several cohorts."""
     options: dict[str, Any] = {"cohort": 7, "checkpoint_seconds": 0}
     whole = evaluate(method, dataset, PROTOCOLS[name], out=tmp_path / "whole.jsonl", **options)
     calls = 0
@@ -194,6 +201,13 @@ def test_the_key_changes_with_everything_that_changes_the_result(
     assert fingerprint(dataset) == fingerprint(embedded(40, rungs=2))
 
 
+def test_settings_at_the_values_left_out_of_the_key_are_the_defaults() -> None:
+    """So the key of a run with default settings is the same as before these settings existed."""
+    for defaults, later in ((Training(), LATER_TRAINING), (Architecture(), LATER_ARCHITECTURE)):
+        for name, value in later.items():
+            assert getattr(defaults, name) == value
+
+
 def test_records_say_where_they_come_from(
     dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
@@ -273,9 +287,7 @@ class ScarceMemory:
         def counted_construct(optimizer: Optimizer, model: Any, configs: Any) -> None:
             self.sizes.append(len(configs))
             self.steps = 0
-            optimizer.itself = (
-                optimizer  # a reference cycle, as a cohort and its captured steps have
-            )
+            optimizer.cycle = optimizer  # as between a cohort and its captured steps
             construct(optimizer, model, configs)
             self.failed = [weakref.ref(optimizer)]
             if stage == "construction":
@@ -299,11 +311,11 @@ class ScarceMemory:
 
 
 @pytest.mark.parametrize("stage", ["construction", "step"])
-def test_a_cohort_without_memory_is_tried_again_in_halves(
+def test_a_cohort_that_does_not_fit_into_memory_is_halved(
     stage: str, dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """The records are those of a run with this many models side by side from the start, to the bit."""
-    method = replace(method, training=replace(method.training, patience=3))  # nobody stops early
+    method = replace(method, training=replace(method.training, patience=3))  # no model stops early
     expected = evaluate(method, dataset, out=tmp_path / "three.jsonl", cohort=3)
     scarce = ScarceMemory(monkeypatch, stage, limit=3)
     notices: list[str] = []
@@ -389,7 +401,7 @@ def test_out_of_memory_errors_are_recognized_by_type_message_or_cause() -> None:
 # --- errors --------------------------------------------------------------------------------------------------------
 
 
-def test_a_fold_that_fails_fails_the_run_and_is_named(
+def test_a_failing_fold_fails_the_run_and_is_named(
     dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
     protocol = replace(NESTED, grid=make_grid({"learning_rate": [1e-3, 1e30]}))
@@ -536,7 +548,7 @@ def test_the_command_takes_published_folds(command: Any) -> None:
     assert "folds.json: expected a list of 10 outer folds, got 9" in str(result.exception)
 
 
-def test_a_fold_that_fails_ends_the_command_with_2(
+def test_a_failing_fold_ends_the_command_with_exit_code_2(
     monkeypatch: Any, command: Any, capsys: Any
 ) -> None:
     words = ["evaluate", "embedded", "--epochs", "2", "--learning-rate", "1e30", "--device", "cpu"]
