@@ -21,7 +21,7 @@ from benchmarks.pyg_dense import PygDiffPool, to_pyg, train_on
 from benchmarks.tgp_pool import TgpDiffPool
 from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
-from diffpool.training import Cohort, Evaluation, Training
+from diffpool.training import Cohort, Scorer, Training
 
 CONFIG = Training(batch_size=BATCH)
 
@@ -71,18 +71,18 @@ class Ours:
         everything, nothing = np.arange(len(dataset)), np.empty(0, np.int64)
         folds = [Fold(everything, nothing, nothing)] * models
         self.cohort = Cohort(model, dataset, folds, [CONFIG] * models)
-        self.evaluations: dict[int, Evaluation] = {}  # by batch size
+        self.scorers: dict[int, Scorer] = {}  # by the size of a batch
 
     def steps(self, chosen: np.ndarray) -> None:
         """Training steps on these graphs, [steps, M, B], as an epoch of them alone."""
-        self.cohort.running.train(_orders(chosen))
+        self.cohort.train_on(_orders(chosen))
 
     def evaluate(self, chosen: np.ndarray) -> None:
         """Scores on these graphs without gradients: [batches, M, B]."""
         cohort, (_, models, size) = self.cohort, chosen.shape
-        if size not in self.evaluations:
-            self.evaluations[size] = Evaluation(cohort.model, cohort.batches, models, size)
-        self.evaluations[size](_orders(chosen))
+        if size not in self.scorers:
+            self.scorers[size] = Scorer(cohort.model, cohort.batches, models, size)
+        self.scorers[size](_orders(chosen))
 
 
 def _orders(chosen: np.ndarray) -> list[np.ndarray]:

@@ -57,7 +57,7 @@ class Trained:
 
     def steps(self, chosen: np.ndarray) -> None:
         """Training steps on these graphs: [steps, M, B]."""
-        self.cohort.running.train(list(chosen.transpose(1, 0, 2).reshape(chosen.shape[1], -1)))
+        self.cohort.train_on(list(chosen.transpose(1, 0, 2).reshape(chosen.shape[1], -1)))
 
 
 def compare(name: str, rows: list[str], chosen: Any) -> dict[str, Any]:

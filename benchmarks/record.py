@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from diffpool.experiments.origin import device_name
+from diffpool.experiments.provenance import device_name
 
 RECORDS = Path(__file__).parent / "records"
 

@@ -21,11 +21,10 @@ from benchmarks.contest import peak
 from benchmarks.record import begin, finish, parser
 from diffpool.data import Categories, GraphDataset, RawGraphs, stratified_folds
 from diffpool.experiments import Tenfold, settings_for
-from diffpool.experiments.cohorts import stacked_models
-from diffpool.experiments.tasks import Plan
+from diffpool.experiments.cohorts import make_cohort
+from diffpool.experiments.plan import Plan
 from diffpool.graphs import SparseGraphs
 from diffpool.nn import GraphClassifier
-from diffpool.training import Cohort
 
 GRAPHS, CLASSES, LARGEST = 11_929, 11, 3_782
 LOG_MEAN, LOG_SD, SMALLEST = 5.2915, 1.2, 5  # log-normal sizes, before clipping
@@ -102,9 +101,7 @@ def measure(dataset: GraphDataset, device: str, folds: int = 10, seed: int = 0) 
     method = settings_for("diffpool", dataset.name, epochs=1)
     tasks = Tenfold().tasks(Plan(method, seed, y, (splits,)), {})
     dataset = dataset.to(device)
-    cohort = Cohort(
-        stacked_models(tasks, dataset), dataset, splits, [task.method.training for task in tasks]
-    )
+    cohort = make_cohort(tasks, dataset)
     census = Census.from_model(cohort.model, folds)
     rows: list[Any] = []
     mib = peak(lambda: rows.extend(cohort.train_epoch()), device)

@@ -13,7 +13,7 @@ from diffpool.equations import pooled_features, pooled_graphs
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
 from diffpool.nn import Assignment, Clusters, Encoder, GraphClassifier, Linear, Pooled, Sage, mlp
-from diffpool.training import Training, evaluate, train
+from diffpool.training import Training, score, train
 
 
 class TopK(nn.Module):
@@ -54,7 +54,7 @@ def main(num_graphs: int = 200, epochs: int = 3) -> float:
     fold = single_split(dataset.y, seed=0)
     for row in train(model, dataset, fold, Training(epochs=epochs)):
         print(f"epoch {row.epoch}: loss {row.train_loss:.3f}")
-    scores = evaluate(model, dataset, fold.test)
+    scores = score(model, dataset, fold.test)
     print(f"TopK: test loss {scores.loss:.3f}, accuracy {100 * scores.accuracy:.1f} %")
     return scores.loss
 

@@ -48,11 +48,10 @@ def line(status: AnyStatus) -> str:
         if status.gram < 1:
             return f"{folds}, Gram matrices {100 * status.gram:.0f} %"
         return f"{folds}, fits {status.fitted}/{status.fits}, {_left(status)}"
-    now = status.now
     return (
         f"folds {len(status.records)}/{status.folds}, models {status.finished}/{status.models}, "
-        f"{now.active} in training, epoch {now.epoch}/{status.epochs}, "
-        f"validation {100 * now.accuracies[-1]:.1f} %, {_rate(status):,.0f} graphs/s, "
+        f"{status.active} in training, epoch {status.epoch}/{status.max_epochs}, "
+        f"validation {100 * status.accuracies[-1]:.1f} %, {_rate(status):,.0f} graphs/s, "
         f"at most {duration(status.seconds_left)} left"
     )
 
@@ -65,15 +64,16 @@ def _view(title: str, status: AnyStatus) -> RenderableType:
         _add_bars(table, ("fits", status.fitted, status.fits))
         table.add_row("", "", _left(status))
         return Group(title, table)
-    now = status.now
     _add_bars(table, folds, ("models", status.finished, status.models))
-    _add_bars(table, ("epoch", now.epoch, status.epochs))
+    _add_bars(table, ("epoch", status.epoch, status.max_epochs))
     table.add_row(
-        "validation", sparkline(now.accuracies), f"{100 * now.accuracies[-1]:.1f} % on average"
+        "validation",
+        sparkline(status.accuracies),
+        f"{100 * status.accuracies[-1]:.1f} % on average",
     )
     table.add_row(
         "speed",
-        f"{_rate(status):,.0f} graphs/s, {now.active} models side by side",
+        f"{_rate(status):,.0f} graphs/s, {status.active} models side by side",
         f"at most {duration(status.seconds_left)} left",
     )
     return Group(title, table)
@@ -92,7 +92,7 @@ def _left(status: KernelStatus) -> str:
 
 
 def _rate(status: Status) -> float:
-    return status.now.graphs / max(status.now.seconds, 1e-9)
+    return status.graphs / max(status.seconds, 1e-9)
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:

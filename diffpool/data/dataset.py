@@ -41,6 +41,7 @@ class GraphDataset:
     class_names: tuple[str, ...]  # empty for regression
     features: str  # describes the columns of x
     feature_map: FeatureMap | None = None  # computes x
+    directed: bool = False  # whether edges are used only in the given direction
     communities: Tensor | None = None  # [N] int64, if the data set was generated from them
 
     @classmethod
@@ -78,6 +79,7 @@ class GraphDataset:
             class_names=names,
             features=feature_map.describe(),
             feature_map=feature_map,
+            directed=directed,
         )
 
     def __post_init__(self) -> None:

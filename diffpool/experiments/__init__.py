@@ -1,5 +1,4 @@
-from diffpool.experiments.evaluate import evaluate, evaluate_kernel
-from diffpool.experiments.evaluation import Evaluation
+from diffpool.experiments.evaluation import Evaluation, evaluate, evaluate_kernel
 from diffpool.experiments.grid import (
     DEFAULT_GRID,
     Grid,
@@ -7,7 +6,6 @@ from diffpool.experiments.grid import (
     parse_grid,
     parse_settings,
 )
-from diffpool.experiments.kernel_status import KernelStatus
 from diffpool.experiments.methods import (
     KERNEL_METHODS,
     METHODS,
@@ -16,7 +14,7 @@ from diffpool.experiments.methods import (
     kernel_method,
     settings_for,
 )
-from diffpool.experiments.prepared import prepared
+from diffpool.experiments.plan import prepared
 from diffpool.experiments.protocols import (
     KERNEL_PROTOCOLS,
     PROTOCOLS,
@@ -30,8 +28,8 @@ from diffpool.experiments.protocols import (
     needs_edges,
 )
 from diffpool.experiments.records import Record, append_records, read_records
-from diffpool.experiments.resumable import Status
-from diffpool.experiments.run import Outcome, fit, train_once
+from diffpool.experiments.single_run import Outcome, fit, train_once
+from diffpool.experiments.status import KernelStatus, Status
 
 __all__ = [
     "DEFAULT_GRID",

@@ -1,20 +1,151 @@
-"""The result of an evaluation: a mean is a mean over all folds, or an error."""
+"""Evaluate a method on a data set by a protocol. After an interruption the same call continues where it stopped."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+import warnings
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from diffpool.errors import TrainingError
-from diffpool.experiments.recorded import Heading, Place
-from diffpool.experiments.records import Record
+from diffpool.baselines.prepare import Watch as WatchPreparation
+from diffpool.baselines.prepare import wanted
+from diffpool.data import GraphDataset, RawGraphs
+from diffpool.errors import DataError, SettingError, TrainingError
+from diffpool.experiments.checkpoint import checkpoint_path, only_process, remove_leftovers
+from diffpool.experiments.grid import points
+from diffpool.experiments.methods import (
+    KernelMethod,
+    Method,
+    kernel_method,
+    settings_for,
+    with_settings,
+)
+from diffpool.experiments.network_run import NetworkRun
+from diffpool.experiments.plan import (
+    GivenFolds,
+    make_folds,
+    make_plan,
+    prepared,
+    refuse_regression,
+)
+from diffpool.experiments.protocols import (
+    InnerCV,
+    Nested,
+    Protocol,
+    choose_kernel_protocol,
+    choose_protocol,
+)
+from diffpool.experiments.records import Record, RunRecords, append_records
+from diffpool.experiments.status import KernelWatch, Notify, Watch
+
+if TYPE_CHECKING:
+    from diffpool.experiments.svm_run import MakeGrams
+
+
+def evaluate(
+    method: Method | str,
+    dataset: GraphDataset,
+    protocol: Protocol | str = "tenfold",
+    *,
+    out: str | Path,
+    repeats: int = 1,
+    seed: int = 0,
+    folds: GivenFolds = None,
+    cohort: int | None = None,
+    watch: Watch = lambda status: None,
+    notify: Notify = warnings.warn,
+    checkpoint_seconds: float = 5.0,
+    preparing: WatchPreparation = lambda share: None,
+) -> Evaluation:
+    """The accuracy of a neural network on every fold. Folds are recorded in the file `out` and not trained again.
+
+    - `repeats`: repeat the cross-validation this many times with new folds.
+    - `folds`: a file of published folds, or folds; by default they are made from the seed.
+    - `cohort`: maximum number of models trained side by side; by default as many as suit the device.
+    - `watch`: called with the status after every epoch.
+    - `notify`: called with a message if memory does not suffice for a cohort.
+    - `checkpoint_seconds`: minimum time between two checkpoints.
+    - `preparing`: called with the share of precomputed structures that is finished, for methods that need them.
+    """
+    method = settings_for(method, dataset.name) if isinstance(method, str) else method
+    protocol = choose_protocol(protocol) if isinstance(protocol, str) else protocol
+    _check(repeats=repeats, cohort=cohort, seed=seed)
+    method, dataset = prepared(method, dataset, preparing)
+    _check_grid(method, dataset, protocol)
+    plan = make_plan(method, dataset, repeats, seed, folds)
+    run = NetworkRun(plan, protocol, dataset, Path(out), watch, notify, checkpoint_seconds)
+    append_records(out, [])  # fail now, not after the training, if the file cannot be written
+    if run.records.complete:
+        remove_leftovers(run.path)
+    else:
+        with only_process(run.path):
+            run.train(cohort)
+    return Evaluation.from_records(run.records)
+
+
+def evaluate_kernel(
+    method: KernelMethod | str,
+    raw: RawGraphs,
+    protocol: InnerCV | str = "inner-cv",
+    *,
+    out: str | Path,
+    repeats: int = 1,
+    seed: int = 0,
+    folds: GivenFolds = None,
+    jobs: int | None = None,
+    watch: KernelWatch = lambda status: None,
+    make_grams: MakeGrams | None = None,
+) -> Evaluation:
+    """The accuracy of a graph kernel with an SVM on every fold, recorded as by `evaluate`.
+
+    - `jobs`: number of fits at a time, by default the number of cores. The records do not depend on it. Each fit copies
+      its block of a Gram matrix.
+    - `watch`: called with the status during the run.
+    - `make_grams`: computes the Gram matrices, by default `gram_matrices`.
+    """
+    from diffpool.experiments.svm_run import SvmRun  # imports scikit-learn, which is slow
+
+    method = kernel_method(method) if isinstance(method, str) else method
+    protocol = choose_kernel_protocol(protocol) if isinstance(protocol, str) else protocol
+    _check(repeats=repeats, jobs=jobs, seed=seed)
+    if raw.classes is None:
+        refuse_regression(raw.name, raw.targets is not None)
+        raise DataError(f"{raw.name} has no classes: an evaluation needs the class of every graph")
+    made = make_folds(raw.classes.codes[:, 0], repeats, seed, folds)
+    run = SvmRun(method, protocol, raw.undirected(), made, seed, Path(out), watch)
+    append_records(out, [])
+    path = checkpoint_path(out, run.heading.key)  # no such file is written: it names the lock
+    if run.records.complete:
+        remove_leftovers(path)
+    else:
+        with only_process(path):
+            run.run(jobs, make_grams)
+    return Evaluation.from_records(run.records)
+
+
+def _check(seed: int, **counts: int | None) -> None:
+    for name, value, minimum in (*((n, v, 1) for n, v in counts.items()), ("seed", seed, 0)):
+        if value is not None and value < minimum:
+            raise SettingError(f"expected {name} of at least {minimum}, got {value}")
+
+
+def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> None:
+    """Raise an error if a point of the grid needs other precomputed structures: they are computed once per run."""
+    if not isinstance(protocol, Nested):
+        return
+    for point in points(protocol.grid):
+        other = with_settings(method, point).architecture
+        if wanted(other, dataset.largest) != wanted(method.architecture, dataset.largest):
+            raise SettingError(
+                f"the grid must not change what {method.name} precomputes, got {dict(point)}: "
+                "start a separate run for each of these settings"
+            )
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The records of all folds of all repeats; accuracies in percent."""
+    """The result: the records of all folds of all repeats. Accuracies are in percent; means are over all folds."""
 
     key: str
     method: str
@@ -23,18 +154,16 @@ class Evaluation:
     records: tuple[Record, ...]
 
     @classmethod
-    def from_records(
-        cls, heading: Heading, places: Sequence[Place], records: Sequence[Record]
-    ) -> Evaluation:
-        """The result if there is one finite accuracy for every fold, and nothing else."""
-        own = [record for record in records if record.key == heading.key]
-        found = sorted(own, key=lambda r: (r.repeat, r.fold))
+    def from_records(cls, run: RunRecords) -> Evaluation:
+        """The result of a run with exactly one valid accuracy for every fold; else an error."""
+        heading, folds = run.heading, run.folds
+        found = sorted(run.found, key=lambda r: (r.repeat, r.fold))
         present = [(r.repeat, r.fold) for r in found]
-        if present != list(places):
-            missing = sorted(set(places) - set(present))
+        if present != folds:
+            missing = sorted(set(folds) - set(present))
             got = f"none of {missing[:3]} (repeat, fold)" if missing else "some more than once"
             raise TrainingError(
-                f"expected one record of each of {len(places)} folds, got {got}: run it again"
+                f"expected one record of each of {len(folds)} folds, got {got}: run the command again"
             )
         wrong = [r.fold for r in found if not 0 <= r.accuracy <= 100]
         if wrong:
@@ -45,7 +174,7 @@ class Evaluation:
 
     @property
     def accuracies(self) -> list[float]:
-        """Of every fold, repeat after repeat."""
+        """The accuracy of every fold, repeat by repeat."""
         return [record.accuracy for record in self.records]
 
     @property
@@ -54,12 +183,12 @@ class Evaluation:
 
     @property
     def sd(self) -> float:
-        """Over the folds of all repeats, with n − 1."""
+        """The standard deviation over the folds of all repeats, with n − 1."""
         return statistics.stdev(self.accuracies) if len(self.records) > 1 else 0.0
 
     @property
     def repeat_means(self) -> list[float]:
-        """The mean over the folds of each repeat."""
+        """The mean accuracy of each repeat."""
         repeats = range(self.records[-1].repeat + 1)
         return [
             statistics.fmean(r.accuracy for r in self.records if r.repeat == n) for n in repeats
@@ -67,7 +196,7 @@ class Evaluation:
 
     @property
     def sd_of_repeats(self) -> float | None:
-        """Over the means of the repeats, with n − 1; None for one repeat."""
+        """The standard deviation of the means of the repeats, with n − 1; None for a single repeat."""
         means = self.repeat_means
         return statistics.stdev(means) if len(means) > 1 else None
 

@@ -1,8 +1,7 @@
-"""How accuracy is measured: named protocols, never mixed in one table. docs/protocols.md says how they differ.
+"""Protocols: named ways to measure accuracy. docs/protocols.md compares them; never mix two of them in one table.
 
-A protocol of neural methods is pure: from the plan of a run and the models trained so far it says which models are
-wanted, and the accuracy of each fold whose models are there. Training, checkpoints and records are the business of
-`evaluate`.
+A protocol for neural networks is a pure function: given the plan of a run and the models trained so far, it returns the
+models to train, and the accuracy of each fold whose models are trained. `NetworkRun` does the training and recording.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from diffpool.data import Fold, hold_out
 from diffpool.errors import SettingError
 from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid, points
 from diffpool.experiments.methods import Method, with_settings
-from diffpool.experiments.tasks import (
-    STAGES,
+from diffpool.experiments.plan import (
+    FOLDS,
     FoldScore,
     Plan,
     Results,
@@ -28,23 +27,21 @@ from diffpool.experiments.tasks import (
     make_task,
 )
 
-FOLDS = 10
-
 
 @dataclass(frozen=True)
 class Paper:
-    """The epoch with the best mean held-out accuracy over the folds is reported: no test set, no early stopping."""
+    """Report the epoch with the best mean held-out accuracy over the folds: no test set, no early stopping."""
 
     name: ClassVar[str] = "paper"
-    summary: ClassVar[str] = "ten folds; the epoch with the best mean held-out accuracy is reported"
+    summary: ClassVar[str] = "ten folds; reports the epoch with the best mean held-out accuracy"
 
     def models(self, plan: Plan) -> int:
-        return len(plan.places())
+        return len(plan.fold_indices())
 
     def tasks(self, plan: Plan, done: Results) -> list[Task]:
         tasks = []
         none = np.empty(0, np.int64)
-        for repeat, number in plan.places():
+        for repeat, number in plan.fold_indices():
             fold = plan.folds[repeat][number]
             held_out = Fold(np.union1d(fold.train, fold.validation), fold.test, none)
             to_the_end = {"patience": plan.method.training.epochs}
@@ -70,20 +67,20 @@ class Paper:
 
 @dataclass(frozen=True)
 class Tenfold:
-    """A tenth of the training part chooses the epoch by its loss; the test fold reports."""
+    """Choose the epoch by the loss on a tenth of the training part; report the accuracy on the test fold."""
 
     name: ClassVar[str] = "tenfold"
-    summary: ClassVar[str] = "ten folds; a tenth of the training part chooses the epoch"
+    summary: ClassVar[str] = "ten folds; the epoch is chosen on a tenth of the training part"
 
     def models(self, plan: Plan) -> int:
-        return len(plan.places())
+        return len(plan.fold_indices())
 
     def tasks(self, plan: Plan, done: Results) -> list[Task]:
-        return [make_task(plan, r, f, "fold", 0, plan.folds[r][f]) for r, f in plan.places()]
+        return [make_task(plan, r, f, "fold", 0, plan.folds[r][f]) for r, f in plan.fold_indices()]
 
     def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
         scores = []
-        for (repeat, fold), task in zip(plan.places(), self.tasks(plan, done), strict=True):
+        for (repeat, fold), task in zip(plan.fold_indices(), self.tasks(plan, done), strict=True):
             if task.name in done:
                 result = done[task.name]
                 assert result.test_accuracy is not None
@@ -95,7 +92,7 @@ class Tenfold:
 
 @dataclass(frozen=True)
 class Nested:
-    """Errica et al. (2020): an inner hold-out chooses the settings, three runs with them report on the test fold."""
+    """Errica et al. (2020): choose the settings on an inner hold-out; report the mean test accuracy of three runs."""
 
     name: ClassVar[str] = "nested"
     summary: ClassVar[str] = (
@@ -106,20 +103,20 @@ class Nested:
     final_runs: int = 3
 
     def models(self, plan: Plan) -> int:
-        return len(plan.places()) * (len(points(self.grid)) + self.final_runs)
+        return len(plan.fold_indices()) * (len(points(self.grid)) + self.final_runs)
 
     def tasks(self, plan: Plan, done: Results) -> list[Task]:
-        """The models of the selection; when all of them are there, those of the final runs too."""
-        selection = [t for r, f in plan.places() for t in self._selection(plan, r, f)]
+        """The models of the selection; once all of them are trained, also those of the final runs."""
+        selection = [t for r, f in plan.fold_indices() for t in self._selection(plan, r, f)]
         if not all(task.name in done for task in selection):
             return selection
-        final = [t for r, f in plan.places() for t in self._final(plan, done, r, f)]
+        final = [t for r, f in plan.fold_indices() for t in self._final(plan, done, r, f)]
         return selection + final
 
     def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
         scores = []
         selected = {task.name for task in self.tasks(plan, {})} <= done.keys()
-        for repeat, fold in plan.places() if selected else ():
+        for repeat, fold in plan.fold_indices() if selected else ():
             selection = self._selection(plan, repeat, fold)
             final = self._final(plan, done, repeat, fold)
             if not all(task.name in done for task in final):
@@ -152,7 +149,7 @@ class Nested:
         ]
 
     def _best(self, selection: list[Task], done: Results) -> int:
-        """The point with the highest validation accuracy; of equal ones that with the lowest loss, then the first."""
+        """The point with the highest validation accuracy; ties go to the lowest loss, then to the first."""
 
         def rank(number: int) -> tuple[float, float]:
             result = done[selection[number].name]
@@ -166,7 +163,7 @@ class Nested:
         graphs = np.union1d(outer.train, outer.validation)
         tasks = []
         for number in range(self.final_runs):
-            seed = derived_seed(plan.seed, STAGES.index("hold-out"), repeat, fold, number)
+            seed = derived_seed(plan.seed, "hold-out", repeat, fold, number)
             train, validation = hold_out(graphs, plan.y, seed)
             split = Fold(train, validation, outer.test)
             tasks.append(make_task(plan, repeat, fold, "final", number, split, point))
@@ -175,14 +172,14 @@ class Nested:
 
 @dataclass(frozen=True)
 class InnerCV:
-    """For kernels: cross-validation within the training part chooses C and h; the test fold reports."""
+    """For kernels: choose C and h by cross-validation of the training part; report the accuracy on the test fold."""
 
     name: ClassVar[str] = "inner-cv"
     summary: ClassVar[str] = (
-        "for kernels, and theirs alone: ten folds; ten inner folds of the training part choose C and h"
+        "kernels only: ten folds; C and h chosen by ten-fold cross-validation of the training part"
     )
 
-    folds: int = FOLDS  # of the training part
+    folds: int = FOLDS  # inner folds of the training part
 
 
 Protocol = Paper | Tenfold | Nested
@@ -193,36 +190,43 @@ KERNEL_PROTOCOLS = {p.name: p for p in (InnerCV(),)}
 def choose_protocol(
     name: str, grid: Sequence[str] | None = None, fixed: Mapping[str, Any] | None = None
 ) -> Protocol:
-    """The protocol with this name; the grid in words (see `parse_grid`), or the usual one without what is `fixed`."""
+    """The protocol with this name.
+
+    `grid`: for the protocol nested, see `parse_grid`; by default its usual grid without the `fixed` settings.
+    """
     if name not in PROTOCOLS:
-        hint = ", which is for kernels" if name in KERNEL_PROTOCOLS else ""
-        raise SettingError(f"expected a protocol of {', '.join(PROTOCOLS)}, got {name!r}{hint}")
+        hint = ", which is for kernels only" if name in KERNEL_PROTOCOLS else ""
+        raise SettingError(
+            f"expected one of the protocols {', '.join(PROTOCOLS)}, got {name!r}{hint}"
+        )
     protocol, fixed = PROTOCOLS[name], fixed or {}
     if isinstance(protocol, Paper) and "patience" in fixed:
-        raise SettingError("expected no patience with the protocol paper, which trains to the end")
+        raise SettingError("the protocol paper trains to the last epoch: it takes no patience")
     if isinstance(protocol, Nested):
         given = parse_grid(grid or ())
         if both := [name for name, _ in given if name in fixed]:
-            raise SettingError(f"expected {both[0]} as a setting or in the grid, got both")
+            raise SettingError(
+                f"{both[0]} is given both as a setting and in the grid: remove one of them"
+            )
         usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
         return replace(protocol, grid=given or usual)
     if grid:
-        raise SettingError(f"expected a grid with the protocol nested only, got one with {name}")
+        raise SettingError(f"the protocol {name} takes no grid: only nested searches over settings")
     return protocol
 
 
 def choose_kernel_protocol(name: str) -> InnerCV:
-    """The protocol with this name."""
+    """The protocol for kernels with this name."""
     if name not in KERNEL_PROTOCOLS:
         raise SettingError(
             f"expected the protocol {', '.join(KERNEL_PROTOCOLS)} for a kernel, got {name!r}, "
-            "which chooses epochs of neural networks"
+            "which is for neural networks"
         )
     return KERNEL_PROTOCOLS[name]
 
 
 def needs_edges(method: Method, protocol: Protocol) -> bool | None:
-    """Whether any model of a run needs edge features; None: some take them where there are any."""
+    """Whether any model of a run needs edge features; None: some use them if the data set has any."""
     grid = protocol.grid if isinstance(protocol, Nested) else ()
     wanted = [with_settings(method, point).architecture.edges for point in points(grid)]
     return True if True in wanted else None if None in wanted else False

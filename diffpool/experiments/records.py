@@ -1,7 +1,7 @@
-"""The file of results: one JSON line for each finished fold, appended whole or not at all.
+"""The results file: one JSON line for each finished fold, and the lines of one run in it.
 
-Processes that append take turns (a lock on the file), and a line goes out in one write with its newline. What a killed
-process left half-written has no newline and is no JSON: readers leave it out, the next writer removes it first.
+Writers take turns (a lock on the file), and each appends its lines in one write. A line that a killed process left
+incomplete has no newline and is not valid JSON: readers skip it, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,32 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from diffpool.errors import DataError, SettingError
+from diffpool.files import lock_open_file
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # not on Windows: there, one process at a time
-    fcntl = None
+
+@dataclass(frozen=True)
+class Heading:
+    """What all records of a run have in common."""
+
+    key: str  # of the run: a hash of everything that determines its result
+    method: str
+    dataset: str
+    features: str
+    protocol: str
+    seed: int
+    commit: str | None
+    device: str
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One fold of one run. Accuracies are in percent; fold and repeat count from 0."""
+    """The result of one fold of one run. Accuracies are in percent; folds and repeats count from 0."""
 
-    key: str  # of the run: everything that determines its result, hashed
+    key: str
     method: str
     dataset: str
     features: str
@@ -36,28 +45,27 @@ class Record:
     fold: int
     repeat: int
     seed: int
-    settings: dict[
-        str, dict[str, Any]
-    ]  # architecture and training, of the (first) model that reports; of a kernel what C and h are chosen from
+    # Architecture and training of the (first) model that reports; for a kernel the candidate values of C and h.
+    settings: dict[str, dict[str, Any]]
     accuracy: float
-    epoch: int | None  # after which it was measured; the mean of several models; None for a kernel
+    epoch: int | None  # when it was measured; the mean over several models; None for a kernel
     parameters: int | None  # None for a kernel
     seconds: float  # this fold's share of the time of all models trained side by side
-    graphs_per_second: float  # training graphs, of all of them
+    graphs_per_second: float  # training graphs of all these models
     peak_memory: int | None  # bytes
     commit: str | None
     device: str
     versions: dict[str, str]
-    details: dict[str, Any] = field(default_factory=dict)  # what this protocol has to say besides
+    details: dict[str, Any] = field(default_factory=dict)  # depends on the protocol
 
     @property
-    def place(self) -> tuple[str, int, int]:
-        """A file has at most one record of each."""
+    def identity(self) -> tuple[str, int, int]:
+        """A file has at most one record with the same identity."""
         return self.key, self.repeat, self.fold
 
     @property
     def comparable(self) -> dict[str, Any]:
-        """Everything that does not differ between two runs of the same thing on one machine."""
+        """The fields that are equal in two runs of the same evaluation on one machine."""
         return {name: value for name, value in asdict(self).items() if name not in MEASURED}
 
 
@@ -66,44 +74,42 @@ NAMES = {f.name for f in fields(Record)}
 
 
 def read_records(path: str | Path) -> list[Record]:
-    """All records of a file, without what a killed process left half-written; none if there is no file."""
+    """All complete records of a file; none if the file does not exist."""
     path = Path(path)
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SettingError(f"expected a file of results, got {path} ({error.strerror})") from error
-    whole, _ = _whole(content)
+        raise SettingError(f"cannot read results from {path} ({error.strerror})") from error
+    complete, _ = _complete(content)
     return [
         _record(line, f"{path}, line {number}")
-        for number, line in enumerate(whole.split(b"\n"), 1)
+        for number, line in enumerate(complete.split(b"\n"), 1)
         if line.strip()
     ]
 
 
 def append_records(path: str | Path, records: Sequence[Record]) -> None:
-    """Append those that the file does not have yet. Without any, the file is made, or mended, only."""
+    """Append the records that are not in the file yet. Creates the file, and removes an incomplete last line."""
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
             content = _read(file)
-            whole, unended = _whole(content)
-            if whole != content:
-                os.ftruncate(file, len(whole))
-            present = {_record(x, str(path)).place for x in whole.split(b"\n") if x.strip()}
-            new = [r for r in records if r.place not in present]
+            complete, unended = _complete(content)
+            if complete != content:
+                os.ftruncate(file, len(complete))
+            present = {_record(x, str(path)).identity for x in complete.split(b"\n") if x.strip()}
+            new = [r for r in records if r.identity not in present]
             lines = "".join(json.dumps(asdict(r), allow_nan=False) + "\n" for r in new)
-            _write(file, (b"\n" if unended else b"") + lines.encode(), len(whole))
+            _write(file, (b"\n" if unended else b"") + lines.encode(), len(complete))
     except OSError as error:
-        raise SettingError(
-            f"expected a file to append results to, got {path} ({error.strerror})"
-        ) from error
+        raise SettingError(f"cannot append results to {path} ({error.strerror})") from error
 
 
-def _whole(content: bytes) -> tuple[bytes, bool]:
-    """The content up to its last whole line, and whether that line lacks nothing but its newline."""
+def _complete(content: bytes) -> tuple[bytes, bool]:
+    """The content up to its last complete line, and whether that line only lacks its newline."""
     end = content.rfind(b"\n") + 1
     rest = content[end:]
     if not rest:
@@ -119,13 +125,13 @@ def _record(line: bytes, where: str) -> Record:
     try:
         values = json.loads(line)
         if not isinstance(values, dict) or values.keys() != NAMES:
-            raise ValueError("it has other fields")
+            raise ValueError("the fields are different")
         record = Record(**values)
-        float(record.accuracy), hash(record.place)
+        float(record.accuracy), hash(record.identity)
     except (ValueError, TypeError) as error:
         raise DataError(
             f"{where}: expected a record of `diffpool evaluate`, got {line[:40]!r} ({error}): "
-            "name another file, or remove the line"
+            "choose another file, or remove the line"
         ) from error
     return record
 
@@ -135,9 +141,7 @@ def _locked(path: Path) -> Iterator[int]:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
     file = os.open(path, flags, 0o666)
     try:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)  # ends with the process, however that ends
+        lock_open_file(file)
         yield file
     finally:
         os.close(file)
@@ -152,7 +156,7 @@ def _read(file: int) -> bytes:
 
 
 def _write(file: int, content: bytes, size: int) -> None:
-    """All of the content at the end of a file of this size, or none of it."""
+    """Append all of the content to a file of this size, or nothing."""
     if not content:
         return
     try:
@@ -162,3 +166,35 @@ def _write(file: int, content: bytes, size: int) -> None:
     except OSError:
         os.ftruncate(file, size)
         raise
+
+
+class RunRecords:
+    """The records of one run, in a file that other runs may share: what is recorded is not computed again."""
+
+    def __init__(self, path: str | Path, heading: Heading, folds: Sequence[tuple[int, int]]):
+        self.path, self.heading = Path(path), heading
+        self.folds = list(folds)  # (repeat, fold) to be recorded
+        self.found: list[Record] = []
+        self.read()
+
+    def read(self) -> None:
+        """Read the file again: another process may have added records."""
+        self.found = [r for r in read_records(self.path) if r.key == self.heading.key]
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        present = {(record.repeat, record.fold) for record in self.found}
+        return [fold for fold in self.folds if fold not in present]
+
+    @property
+    def complete(self) -> bool:
+        return not self.missing
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Append the records of folds that are not recorded yet."""
+        self.read()
+        missing = set(self.missing)
+        new = [record for record in records if (record.repeat, record.fold) in missing]
+        if new:
+            append_records(self.path, new)
+            self.read()

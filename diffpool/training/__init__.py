@@ -1,41 +1,31 @@
+from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
 from diffpool.training.cohort_batches import CohortBatch, CohortBatches
-from diffpool.training.loop import Cohort, Epoch, fit_inputs, train
-from diffpool.training.losses import loss_weights, total_loss
 from diffpool.training.memory import (
     TOO_LITTLE_FOR_ONE,
     is_out_of_memory,
     one_model_fits,
     release_memory,
 )
-from diffpool.training.model_directory import (
-    ARCHITECTURE_LATER,
-    TRAINING_LATER,
-    ModelCard,
-    save_model,
-)
+from diffpool.training.model_directory import ModelCard, save_model
 from diffpool.training.optimizer import Optimizer
-from diffpool.training.predictions import write_predictions
-from diffpool.training.running import train_step
-from diffpool.training.scores import Evaluation, Scores, evaluate, evaluate_cohort
+from diffpool.training.predict import TrainedModel, load_model, unseen_message, write_predictions
+from diffpool.training.scores import Scorer, Scores, score, score_cohort
 from diffpool.training.settings import Training
-from diffpool.training.trained_model import TrainedModel, load_model, unseen_message
+from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
 
 __all__ = [
-    "ARCHITECTURE_LATER",
     "TOO_LITTLE_FOR_ONE",
-    "TRAINING_LATER",
     "Cohort",
     "CohortBatch",
     "CohortBatches",
+    "EagerSteps",
     "Epoch",
-    "Evaluation",
     "ModelCard",
     "Optimizer",
+    "Scorer",
     "Scores",
     "TrainedModel",
     "Training",
-    "evaluate",
-    "evaluate_cohort",
     "fit_inputs",
     "is_out_of_memory",
     "load_model",
@@ -43,6 +33,8 @@ __all__ = [
     "one_model_fits",
     "release_memory",
     "save_model",
+    "score",
+    "score_cohort",
     "total_loss",
     "train",
     "train_step",

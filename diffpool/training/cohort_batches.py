@@ -1,8 +1,8 @@
-"""Minibatches of M models as one ragged batch: each model draws its own graphs from the one data set.
+"""Minibatches of M models as one ragged batch: each model draws its own graphs from the same data set.
 
-The rows of model 0 come first, then as many of model 1, and so on, at every level: layers with parameters see [N, D]
-as [M, N/M, D]. A model that has fewer rows than others has some at its end that belong to no graph: they are in no
-statistic and no loss.
+At every level the rows of model 0 come first, then the same number of rows of model 1, and so on: layers with
+parameters view [N, D] as [M, N/M, D]. A model with fewer rows than the others is padded with rows that belong to no
+graph; they are excluded from all statistics and losses.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from diffpool.nn import Clusters
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CohortBatch:
-    """A minibatch of each of M models, with B graphs each; a model that has fewer has empty ones at the end."""
+    """One minibatch of B graphs for each of M models; a model with fewer graphs is padded with empty ones."""
 
     graphs: SparseGraphs  # M · B graphs
-    plan: tuple[Layout, ...]  # of the coarser levels
+    plan: tuple[Layout, ...]  # layouts of the coarser levels
     x: Tensor  # [N, F]
     y: Tensor  # [M · B] int64, or [M · B, T]
-    real: Tensor  # [M, B] bool, on the device: False for the empty ones
-    counts: np.ndarray  # [M]: real graphs
+    real: Tensor  # [M, B] bool, on the device: False for padding
+    counts: np.ndarray  # [M]: number of real graphs
 
     @property
     def parts(self) -> tuple[SparseGraphs, tuple[Layout, ...], Tensor, Tensor, Tensor]:
-        """What a training step takes."""
+        """The arguments of a training step."""
         return self.graphs, self.plan, self.x, self.y, self.real
 
     def __repr__(self) -> str:
@@ -42,7 +42,10 @@ class CohortBatch:
 
 
 class CohortBatches:
-    """A data set for models whose poolings make `clusters`; behind it a node of zeros, for rows of no graph."""
+    """A data set, ready to draw batches for models with these `clusters` at each pooling.
+
+    Its last node is an extra one with zero features, for padding rows.
+    """
 
     def __init__(self, dataset: GraphDataset, clusters: Sequence[Clusters]):
         x, y = dataset.x, dataset.y
@@ -53,7 +56,7 @@ class CohortBatches:
         self.sizes = dataset.graphs.layout.sizes.numpy()
 
     def batch(self, chosen: np.ndarray) -> CohortBatch:
-        """The graphs with these numbers: [M, B]; −1 for none."""
+        """The batch of the graphs with these numbers [M, B]; −1 for padding."""
         models = len(chosen)
         if models == 1:
             chosen = chosen[chosen >= 0][None]
@@ -74,7 +77,7 @@ class CohortBatches:
         )
 
     def levels(self, chosen: np.ndarray) -> list[np.ndarray]:
-        """The sizes of the graphs with these numbers at every level, on the host: [M, B] each."""
+        """The sizes of the graphs with these numbers at each level, on the host: [M, B] per level."""
         real = chosen >= 0
         levels = [np.where(real, self.sizes[chosen], 0)]
         for clusters in self.clusters:
@@ -82,25 +85,27 @@ class CohortBatches:
         return levels
 
     def batches(self, graphs: Sequence[np.ndarray], sizes: Sequence[int]) -> Iterator[CohortBatch]:
-        """All graphs of each model in its order, in batches of its size, until every model has had its last."""
-        most = max(min(len(g), size) for g, size in zip(graphs, sizes, strict=True))
-        for chosen in self.divided(graphs, sizes, most):
+        """The graphs of each model in its order, in batches of its size, until no model has graphs left."""
+        max_graphs = max(min(len(g), size) for g, size in zip(graphs, sizes, strict=True))
+        for chosen in self.divided(graphs, sizes, max_graphs):
             yield self.batch(chosen)
 
-    def divided(self, orders: Sequence[np.ndarray], sizes: Sequence[int], most: int) -> np.ndarray:
-        """The graphs of each model in batches of its size: [steps, M, most], −1 where a model has none.
+    def divided(
+        self, orders: Sequence[np.ndarray], sizes: Sequence[int], max_graphs: int
+    ) -> np.ndarray:
+        """The graphs of each model in batches of its size: [steps, M, max_graphs], −1 for padding.
 
-        In a batch the large graphs come first: sums over the rows of a model then end early for the columns that only
-        large graphs have.
+        The largest graphs of a batch come first: for columns that only large graphs have, sums over the rows of a model
+        can then stop early.
         """
-        chosen = _in_batches(orders, sizes, most)
+        chosen = _in_batches(orders, sizes, max_graphs)
         nodes = np.where(chosen >= 0, self.sizes[chosen], -1)
         return np.take_along_axis(chosen, np.argsort(-nodes, axis=2, kind="stable"), 2)
 
 
-def _in_batches(orders: Sequence[np.ndarray], sizes: Sequence[int], most: int) -> np.ndarray:
+def _in_batches(orders: Sequence[np.ndarray], sizes: Sequence[int], max_graphs: int) -> np.ndarray:
     steps = max(-(-len(order) // size) for order, size in zip(orders, sizes, strict=True))
-    chosen = np.full((steps, len(orders), most), -1)
+    chosen = np.full((steps, len(orders), max_graphs), -1)
     for m, (order, size) in enumerate(zip(orders, sizes, strict=True)):
         for step in range(-(-len(order) // size)):
             part = order[step * size : (step + 1) * size]

@@ -1,4 +1,4 @@
-"""What to do when memory does not suffice."""
+"""Errors for lack of memory: recognize them, explain them, free the memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 from diffpool.errors import TrainingError
 
-# Lacks of memory that come as a plain RuntimeError: of the machine, of cuBLAS, of CUDA itself.
+# Out-of-memory errors that are raised as a plain RuntimeError: by the CPU allocator, cuBLAS and CUDA.
 MESSAGES = ("can't allocate memory", "STATUS_ALLOC_FAILED", "CUDA error: out of memory")
-TOO_LITTLE_FOR_ONE = "expected memory for one model, got less: try a smaller batch size"
+TOO_LITTLE_FOR_ONE = "not enough memory to train one model: try a smaller batch size"
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error is a lack of memory, or came of one: to abandon a capture raises another error."""
+    """Whether an error, or one that led to it, is a lack of memory: a capture that is aborted raises another error."""
     while error is not None:
         if isinstance(error, torch.OutOfMemoryError | MemoryError):
             return True
@@ -28,7 +28,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 @contextmanager
 def one_model_fits() -> Iterator[None]:
-    """Where one model is trained: a lack of memory is an error that says what to do."""
+    """Turn a lack of memory for a single model into an error that says what to do."""
     try:
         yield
     except Exception as error:
@@ -38,7 +38,7 @@ def one_model_fits() -> Iterator[None]:
 
 
 def release_memory(device: torch.device) -> None:
-    """Give back what nothing refers to any more but its like: a cohort and its captured steps do so to each other."""
+    """Free what only reference cycles keep alive, such as a cohort and its captured steps."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

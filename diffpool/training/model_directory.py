@@ -1,4 +1,4 @@
-"""A trained model as a directory: `model.safetensors` and `config.json`. Nothing in it is executed on loading."""
+"""A trained model as a directory: `model.safetensors` and `config.json`. Loading executes nothing in it."""
 
 from __future__ import annotations
 
@@ -15,39 +15,27 @@ from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import FeatureMap
 from diffpool.errors import ModelError, SettingError
+from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training.settings import Training
 
-FORMAT = 2
-# Settings that a directory of this format lacks if it was written before there were any.
-TRAINING_LATER: dict[str, Any] = {"dropout": 0.0}
-ARCHITECTURE_LATER: dict[str, Any] = {
-    "pooler": "diffpool",
-    "assignment": "soft",
-    "assignment_conv": None,
-    "assignment_layers": None,
-    "set2set_steps": 3,
-    "sorted_nodes": 0,
-    "field_count": 0,
-    "field_size": 10,
-    "labelling": "wl",
-}
-LATER = {**TRAINING_LATER, **ARCHITECTURE_LATER}
+FORMAT = 3
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What must be known to build the model again, and where it comes from."""
+    """What is needed to rebuild a model and to prepare its inputs, and where the model comes from."""
 
     architecture: Architecture
     training: Training
     num_features: int
-    largest: int  # nodes of the largest graph, which fixes the largest number of clusters
-    class_names: tuple[str, ...]  # none for regression
+    largest: int  # nodes of the largest graph; determines the maximum number of clusters
+    class_names: tuple[str, ...]  # empty for regression
     dataset: str
     method: str
-    feature_map: FeatureMap | None  # None: features that were made by hand
-    target_mean: tuple[float, ...] = ()  # of the training graphs, for regression
+    feature_map: FeatureMap | None  # None: the features were not computed by this package
+    directed: bool = False  # trained on edges as given, without their missing reverse edges
+    target_mean: tuple[float, ...] = ()  # regression: mean and sd of the training targets
     target_sd: tuple[float, ...] = ()
 
     @property
@@ -63,7 +51,7 @@ class ModelCard:
         return 0 if self.feature_map is None else self.feature_map.num_edge_features
 
     def build(self) -> GraphClassifier:
-        """The model with new parameters."""
+        """A new model with random parameters."""
         return build(
             self.architecture,
             self.num_features,
@@ -74,17 +62,15 @@ class ModelCard:
 
 
 def save_model(directory: str | Path, model: GraphClassifier, card: ModelCard) -> None:
-    """Write the two files; each appears whole or not at all."""
+    """Write the two files; each of them is replaced atomically."""
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    weights = directory / "model.safetensors.part"
-    save_file(state, weights)
-    weights.replace(directory / "model.safetensors")
-    config = directory / "config.json.part"
+    with atomic_write(directory / "model.safetensors") as weights:
+        save_file(state, weights)
     values = {**asdict(card), "feature_map": card.feature_map and card.feature_map.to_json()}
-    config.write_text(json.dumps({"format": FORMAT, **values}, indent=2) + "\n")
-    config.replace(directory / "config.json")
+    with atomic_write(directory / "config.json") as config:
+        config.write_text(json.dumps({"format": FORMAT, **values}, indent=2) + "\n")
 
 
 def read_model(
@@ -95,21 +81,19 @@ def read_model(
     card = _read_card(directory)
     path = directory / "model.safetensors"
     if not path.is_file():
-        raise ModelError(f"{directory}: expected a file model.safetensors in it, got none")
+        raise ModelError(f"{directory}: the file model.safetensors is missing")
     try:
         state = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise ModelError(
-            f"{path}: expected the parameters of a model, got a damaged file ({error})"
-        ) from error
+        raise ModelError(f"{path}: the file with the parameters is damaged ({error})") from error
     try:
-        with torch.device("meta"):  # shapes alone: absurd ones cost nothing
+        with torch.device("meta"):  # shapes only, so that absurd ones need no memory
             model = card.build()
         model.load_state_dict(state, assign=True)
     except (RuntimeError, TypeError, OverflowError, SettingError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ModelError(
-            f"{directory}: expected parameters that fit config.json, got others ({reason})"
+            f"{directory}: the parameters do not match config.json ({reason})"
         ) from error
     return model.to(device).eval(), card
 
@@ -117,14 +101,12 @@ def read_model(
 def _read_card(directory: Path) -> ModelCard:
     path = directory / "config.json"
     if not path.is_file():
-        raise ModelError(
-            f"{directory}: expected a model directory with a file config.json, got none"
-        )
+        raise ModelError(f"{directory} is not a model directory: the file config.json is missing")
     try:
         content = json.loads(path.read_text())
         if content["format"] != FORMAT:
             raise ModelError(
-                f"{path}: expected format {FORMAT}, got {content['format']}: it was written by another version"
+                f"{path}: expected format {FORMAT}, got {content['format']}: another version of diffpool wrote it"
             )
         card = ModelCard(
             **{
@@ -139,14 +121,20 @@ def _read_card(directory: Path) -> ModelCard:
         )
     except (ValueError, KeyError, TypeError, AttributeError, SettingError) as error:
         raise ModelError(
-            f"{path}: expected the settings of a model, got a damaged file ({type(error).__name__}: {error})"
+            f"{path}: the file with the settings is damaged ({type(error).__name__}: {error})"
         ) from error
-    numbers = (card.num_features, card.largest)
-    if any(type(n) is not int or n < 0 for n in numbers) or card.num_outputs == 0:
-        raise ModelError(f"{path}: expected counts of features, nodes and classes, got {numbers}")
+    counts = (card.num_features, card.largest, card.num_outputs)
+    if any(type(n) is not int or n < 0 for n in counts) or card.num_outputs == 0:
+        raise ModelError(
+            f"{path}: expected numbers of features, nodes and classes, got {counts}: the file is damaged"
+        )
+    if type(card.directed) is not bool:
+        raise ModelError(
+            f"{path}: expected directed to be true or false, got {card.directed!r}: the file is damaged"
+        )
     if card.feature_map is not None and card.feature_map.num_features != card.num_features:
         raise ModelError(
-            f"{path}: expected {card.num_features} features, got a choice of "
+            f"{path}: expected {card.num_features} features, got a feature map with "
             f"{card.feature_map.num_features}: the file is damaged"
         )
     return card
@@ -157,11 +145,9 @@ def _feature_map(values: Any) -> FeatureMap | None:
 
 
 def _dataclass(kind: type[Any], values: dict[str, Any]) -> Any:
-    """The dataclass with these values, each of the type of the field's default."""
+    """A dataclass with these values, whose types are checked against the defaults."""
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     for field in fields(kind):
-        if field.name in LATER:
-            given.setdefault(field.name, LATER[field.name])
         value, default = given[field.name], field.default
         allowed: tuple[type, ...] = {
             bool: (bool,),

@@ -1,7 +1,7 @@
-"""Adam with gradient clipping for M models side by side: all their parameters are one matrix [M, P].
+"""Adam with gradient clipping for M models side by side: all their parameters form one matrix [M, P].
 
-A few operations a step, however many parameters and models. Each model has its own learning rate, weight decay,
-clipping and count of steps; one that has no graphs in a step is left as it is.
+A step takes a few operations, whatever the number of parameters and models. Each model has its own learning rate,
+weight decay, clipping threshold and step count; a model without graphs in a step does not change.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 
 
 class Optimizer:
-    """Adam on the parameters of a model, which become views of one matrix; frozen ones are left alone.
+    """Adam on the parameters of a model, which become views of one matrix; frozen parameters are ignored.
 
-    The model must be on its device before, and stay there. Weight matrices are the parameters with two axes or more
-    behind that of the models.
+    Move the model to its device first; it must stay there. Weight decay applies to weight matrices: the parameters with
+    at least two axes after the leading axis of the models.
     """
 
     def __init__(self, model: nn.Module, configs: Training | Sequence[Training]):
         configs = [configs] if isinstance(configs, Training) else list(configs)
         self.views = [p for p in model.parameters() if p.requires_grad]
         rows = [p.detach().reshape(len(configs), -1) for p in self.views]
-        # Zeros behind each, so that the next one starts at a multiple of 16: it is read faster so.
+        # Zeros after each parameter align the next one to a multiple of 16, which makes it faster to read.
         self.gaps = [row.new_zeros(len(configs), -row.shape[1] % 16) for row in rows]
         self.parameters = self._joined(rows)
         start = 0
@@ -54,11 +54,11 @@ class Optimizer:
             ]
             self.decay = column("weight_decay") * self._joined(matrices)  # [M, P]
         self.steps = torch.zeros_like(self.rate, dtype=torch.float32)
-        # One model with graphs in every step is updated by PyTorch's own kernel, in one pass.
+        # A single model with graphs in every step is updated by PyTorch's fused kernel, in one pass.
         self.single_rate = configs[0].learning_rate if len(configs) == 1 else None
 
     def _joined(self, rows: list[Tensor], out: Tensor | None = None) -> Tensor:
-        """One for each parameter side by side, with the gaps: [M, P]."""
+        """Concatenate one matrix per parameter, with the gaps between them: [M, P]."""
         both = [t for pair in zip(rows, self.gaps, strict=True) for t in pair if t.shape[1] > 0]
         return torch.cat(both, 1, out=out)
 
@@ -99,7 +99,7 @@ class Optimizer:
         )
 
     def state(self) -> dict[str, Tensor]:
-        """What a run needs to go on later, beside the parameters; every tensor has a row for each model."""
+        """What is needed to continue later, in addition to the parameters; one row per model in every tensor."""
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
     def load_state(self, state: dict[str, Tensor]) -> None:

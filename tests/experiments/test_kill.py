@@ -1,4 +1,4 @@
-"""A run that is killed again and again ends with the records of a run that was left alone.
+"""A run that is killed repeatedly ends with the records of an uninterrupted run.
 
 A prepared process forks for every start, because importing torch takes seconds; the child alone is killed.
 """
@@ -23,12 +23,12 @@ from diffpool.experiments import Nested, evaluate, make_grid, read_records, sett
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-KILLS = 10  # of each protocol; 30 in all
+KILLS = 10  # for each protocol; 30 in total
 NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3]}), final_runs=1)
 
 
 def run(protocol: str, out: Path) -> None:
-    """One start of the run, which is always the same one."""
+    """Start or resume the run; it has the same settings every time."""
     torch.set_num_threads(1)
     changes: dict[str, Any] = {"epochs": 6, "patience": 1, "dropout": 0.2}  # some stop early
     method = settings_for("diffpool", "embedded", hidden=4, batch_size=10, **changes)
@@ -55,7 +55,7 @@ def start(protocol: str, out: Path) -> int:
 
 
 def main(folder: Path) -> None:
-    """Kill runs of every protocol at random moments, a new one when one comes to its end; then let them finish."""
+    """Kill runs of every protocol at random times; a finished run is followed by a new one; the last one may finish."""
     rng = random.Random(0)
     report: dict[str, Any] = {}
     for protocol in ("paper", "tenfold", "nested"):
@@ -67,7 +67,9 @@ def main(folder: Path) -> None:
             out = folder / f"{protocol}-{number}.jsonl"
             child = start(protocol, out)
             time.sleep(rng.uniform(0.02, 0.4 * usual))
-            os.kill(child, signal.SIGKILL)  # a child that has ended waits for us, so this is ours
+            os.kill(
+                child, signal.SIGKILL
+            )  # a child that has ended is not reaped yet, so the id is still its own
             _, status = os.waitpid(child, 0)
             if os.WIFSIGNALED(status):
                 kills += 1
@@ -80,7 +82,7 @@ def main(folder: Path) -> None:
     print(json.dumps(report))
 
 
-def test_a_run_killed_at_random_moments_ends_with_the_same_records(tmp_path: Path) -> None:
+def test_a_run_killed_at_random_times_ends_with_the_same_records(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

@@ -24,7 +24,7 @@ from diffpool.data import GraphDataset, as_raw
 from diffpool.errors import SettingError
 from diffpool.experiments import METHODS, evaluate, fit, settings_for
 from diffpool.experiments.grid import make_grid
-from diffpool.experiments.prepared import prepared
+from diffpool.experiments.plan import prepared
 from diffpool.experiments.protocols import Nested
 from diffpool.graphs import Prepared, SparseGraphs
 from diffpool.nn import GraphClassifier
@@ -315,7 +315,7 @@ def test_a_grid_over_what_is_computed_beforehand_is_refused(
 ) -> None:
     method = replace(METHODS["random-assignment"], architecture=small("random-assignment"))
     grid = Nested(make_grid({"ratio": [0.1, 0.5]}))
-    with pytest.raises(SettingError, match="expected a grid that leaves alone what"):
+    with pytest.raises(SettingError, match="the grid must not change what"):
         evaluate(method, dataset, grid, out=tmp_path / "r.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""Folds and protocols: who is trained on what, and what is reported."""
+"""Folds and protocols: which graphs a model is trained on, and what is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from diffpool.data import Fold, hold_out, read_folds, stratified_folds
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import METHODS, Nested, Paper, Tenfold, choose_protocol, make_grid
 from diffpool.experiments.grid import parse_grid, points
-from diffpool.experiments.tasks import Plan, Trained, derived_seed
+from diffpool.experiments.plan import Plan, Trained, derived_seed
 
 Y = np.random.default_rng(0).choice(3, 123, p=[0.6, 0.3, 0.1])
 
@@ -33,7 +33,7 @@ def test_folds_are_disjoint_and_cover_the_graphs() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 5, 10])
-def test_every_test_part_has_the_classes_in_proportion_to_one_graph(count: int) -> None:
+def test_every_test_part_has_the_class_proportions_up_to_one_graph(count: int) -> None:
     for fold in stratified_folds(Y, seed=2, count=count):
         for part, share in ((fold.test, 1 / count), (fold.validation, 0.1 * (1 - 1 / count))):
             expected = np.bincount(Y) * share
@@ -42,7 +42,7 @@ def test_every_test_part_has_the_classes_in_proportion_to_one_graph(count: int) 
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_folds_repeat_from_the_seed_and_differ_between_seeds() -> None:
+def test_folds_are_reproducible_and_depend_on_the_seed() -> None:
     a, b, c = (stratified_folds(Y, seed) for seed in (3, 3, 4))
     for part in ("train", "validation", "test"):
         assert all(
@@ -53,7 +53,7 @@ def test_folds_repeat_from_the_seed_and_differ_between_seeds() -> None:
         )
 
 
-def test_a_hold_out_divides_the_graphs_given() -> None:
+def test_a_hold_out_divides_the_given_graphs() -> None:
     graphs = np.arange(0, 123, 2)
     train, validation = hold_out(graphs, Y, seed=0)
     assert np.array_equal(np.sort(np.concatenate([train, validation])), graphs)
@@ -86,7 +86,7 @@ def content() -> list[dict[str, Any]]:
     return published(stratified_folds(Y, seed=0))
 
 
-def test_a_file_of_folds_is_read_as_it_is(content: list, tmp_path: Path) -> None:
+def test_a_file_of_folds_is_read_unchanged(content: list, tmp_path: Path) -> None:
     path = tmp_path / "splits.json"
     path.write_text(json.dumps(content))
     for fold, expected in zip(read_folds(path, len(Y)), stratified_folds(Y, seed=0), strict=True):
@@ -260,16 +260,16 @@ def test_nested_selects_by_validation_accuracy_then_loss_and_averages_three_runs
     assert protocol.scores(plan, {}) == []
 
 
-def test_every_model_has_a_seed_of_its_own(plan: Plan) -> None:
+def test_every_model_has_its_own_seed(plan: Plan) -> None:
     protocol = Nested()
     done = {task.name: trained(0.5) for task in protocol.tasks(plan, {})}
     tasks = protocol.tasks(plan, done)
     assert len({task.name for task in tasks}) == len(tasks) == protocol.models(plan)
     assert len({task.method.training.seed for task in tasks}) == len(tasks)
-    assert derived_seed(7, 1, 2) == derived_seed(7, 1, 2) != derived_seed(8, 1, 2)
+    assert derived_seed(7, "fold", 2) == derived_seed(7, "fold", 2) != derived_seed(8, "fold", 2)
 
 
-def test_a_grid_is_all_combinations() -> None:
+def test_a_grid_consists_of_all_combinations() -> None:
     grid = parse_grid(["learning-rate=0.1,1e-3", "hidden=8", "conv=gcn,gin"])
     assert len(points(grid)) == 4
     assert points(grid)[1] == {"learning_rate": 0.1, "hidden": 8, "conv": "gin"}
@@ -289,15 +289,15 @@ def test_a_wrong_grid_is_an_error(words: list[str], message: str) -> None:
         parse_grid(words)
 
 
-def test_what_is_fixed_is_not_searched_over() -> None:
+def test_fixed_settings_are_not_searched_over() -> None:
     protocol = choose_protocol("nested", None, {"learning_rate": 0.1})
     assert isinstance(protocol, Nested)
     assert [name for name, _ in protocol.grid] == ["weight_decay"]
-    with pytest.raises(SettingError, match="expected hidden as a setting or in the grid, got both"):
+    with pytest.raises(SettingError, match="hidden is given both as a setting and in the grid"):
         choose_protocol("nested", ["hidden=8,16"], {"hidden": 8})
-    with pytest.raises(SettingError, match="expected a grid with the protocol nested only"):
+    with pytest.raises(SettingError, match="the protocol tenfold takes no grid"):
         choose_protocol("tenfold", ["hidden=8,16"])
-    with pytest.raises(SettingError, match="expected no patience with the protocol paper"):
+    with pytest.raises(SettingError, match=r"the protocol paper .* takes no patience"):
         choose_protocol("paper", None, {"patience": 3})
-    with pytest.raises(SettingError, match="expected a protocol of paper, tenfold, nested"):
+    with pytest.raises(SettingError, match="expected one of the protocols paper, tenfold, nested"):
         choose_protocol("magic")

@@ -1,4 +1,4 @@
-"""The file of results: whole lines only, whatever happens to the processes that write it."""
+"""The results file: complete lines only, whatever happens to the processes that write it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "results.jsonl"
 
 
-def test_records_come_back_as_they_were(path: Path) -> None:
+def test_records_are_read_as_they_were_written(path: Path) -> None:
     assert read_records(path) == []
     append_records(path, [fold(0), fold(1)])
     append_records(path, [fold(2)])
@@ -61,7 +61,7 @@ def test_a_fold_is_recorded_once(path: Path) -> None:
     assert read_records(path) == [fold(0), fold(1), fold(0, key="other")]
 
 
-def test_a_line_torn_at_any_byte_is_left_out_and_removed_by_the_next_writer(path: Path) -> None:
+def test_a_line_cut_at_any_byte_is_skipped_and_removed_by_the_next_writer(path: Path) -> None:
     line = json.dumps(asdict(fold(1))).encode() + b"\n"
     append_records(path, [fold(0)])
     whole = path.read_bytes()
@@ -73,7 +73,7 @@ def test_a_line_torn_at_any_byte_is_left_out_and_removed_by_the_next_writer(path
             assert read_records(path) == [fold(0), fold(2)]
 
 
-def test_a_line_that_lacks_its_newline_only_is_kept(path: Path) -> None:
+def test_a_line_that_only_lacks_its_newline_is_kept(path: Path) -> None:
     append_records(path, [fold(0)])
     path.write_bytes(path.read_bytes()[:-1])
     assert read_records(path) == [fold(0)]
@@ -82,7 +82,7 @@ def test_a_line_that_lacks_its_newline_only_is_kept(path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 2
 
 
-def test_a_file_of_something_else_is_not_touched(path: Path) -> None:
+def test_a_file_with_other_content_is_not_changed(path: Path) -> None:
     for text in ("# a title\n", '{"epoch": 1}\n', "[1]\n", "\x00\x00\n"):
         path.write_text(text)
         with pytest.raises(DataError, match=r"results\.jsonl, line 1: expected a record"):
@@ -92,14 +92,14 @@ def test_a_file_of_something_else_is_not_touched(path: Path) -> None:
         assert path.read_text() == text
 
 
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="expected a file to append results to, got"):
+def test_a_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="cannot append results to"):
         append_records(tmp_path, [])
-    with pytest.raises(SettingError, match="expected a file of results, got"):
+    with pytest.raises(SettingError, match="cannot read results from"):
         read_records(tmp_path)
 
 
-def test_a_write_that_fails_leaves_the_file_as_it_was(
+def test_a_failed_write_does_not_change_the_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append_records(path, [fold(0)])
@@ -111,7 +111,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
 
 
 def test_without_locks_records_are_written_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diffpool.experiments.records.fcntl", None)
+    monkeypatch.setattr("diffpool.files.fcntl", None)
     append_records(path, [fold(0)])
     assert read_records(path) == [fold(0)]
 

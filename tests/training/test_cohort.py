@@ -1,4 +1,4 @@
-"""Models trained side by side: each is the model trained alone, whatever its cohort-mates are."""
+"""Models trained side by side: every model is identical to one trained on its own."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ from diffpool.training import (
     Cohort,
     CohortBatches,
     Epoch,
-    Optimizer,
     Training,
-    evaluate,
-    evaluate_cohort,
-    running,
+    score,
+    score_cohort,
     train,
-    train_step,
 )
 
 SMALL = replace(PAPER, hidden=6)
@@ -69,7 +66,7 @@ def dataset() -> GraphDataset:
 
 
 def folds(count: int) -> list[Fold]:
-    """Folds with different numbers of graphs, one of them too few for a step of its mates."""
+    """Folds with different numbers of graphs, so that some models have no graphs in the last steps."""
     made = []
     for m in range(count):
         order = np.random.default_rng([7, m]).permutation(60)
@@ -126,11 +123,19 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor], tolerance: float) -> None:
         torch.testing.assert_close(a[name], b[name], rtol=tolerance, atol=tolerance, msg=name)
 
 
+def same_state(a: Cohort, b: Cohort) -> None:
+    """To the bit, except for the time."""
+    left, right = a.state(), b.state()
+    assert left.keys() == right.keys()
+    for name in left.keys() - {"run.seconds"}:
+        assert torch.equal(left[name], right[name]), name
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_model_in_a_cohort_is_the_model_alone_in_double_precision(
+def test_a_model_in_a_cohort_equals_the_model_trained_alone_in_double_precision(
     name: str, dataset: GraphDataset
 ) -> None:
-    """After 20 and more steps: parameters, running statistics, every metric, best epoch."""
+    """After at least 20 steps: parameters, running statistics, every metric, best epoch."""
     together, rows = run(ARCHITECTURES[name], dataset, [0, 1, 2, 3], epochs=5)
     assert (
         sum(-(-len(f.train) // c.batch_size) for f, c in zip(folds(1), configs(1), strict=True)) * 5
@@ -147,7 +152,7 @@ def test_a_model_in_a_cohort_is_the_model_alone_in_double_precision(
             assert mine[0].best == theirs[m].best
 
 
-def test_in_single_precision_it_is_the_same_to_rounding(dataset: GraphDataset) -> None:
+def test_in_single_precision_it_is_equal_up_to_rounding(dataset: GraphDataset) -> None:
     single = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float32), x=dataset.x.float())
 
     def losses(members: list[int]) -> list[list[float]]:
@@ -163,8 +168,8 @@ def test_in_single_precision_it_is_the_same_to_rounding(dataset: GraphDataset) -
         assert together[m] == pytest.approx(losses([m])[0], rel=1e-3)
 
 
-def test_a_stopped_model_is_left_as_it_is_while_the_others_go_on(dataset: GraphDataset) -> None:
-    """One of three: the others are too many to leave it out of the steps."""
+def test_a_stopped_model_does_not_change_while_the_others_continue(dataset: GraphDataset) -> None:
+    """One of three: it is not dropped, because more than half of the models continue."""
     changed = [replace(c, epochs=e) for c, e in zip(configs(3), (1, 4, 4), strict=True)]
     cohort = Cohort(model_of(SMALL, 3, [0, 1, 2]), dataset, folds(3), changed)
     first = cohort.train_epoch()
@@ -174,7 +179,7 @@ def test_a_stopped_model_is_left_as_it_is_while_the_others_go_on(dataset: GraphD
     second = cohort.train_epoch()
     assert second[0] is None
     assert second[1] is not None
-    assert cohort.running.members == [0, 1, 2]
+    assert cohort.members == [0, 1, 2]
     now = cohort.model.state_dict()
     same(rows_of(now, 0), rows_of(after, 0), 0)
     assert not torch.equal(now["head.0.weight"][1], after["head.0.weight"][1])
@@ -183,36 +188,48 @@ def test_a_stopped_model_is_left_as_it_is_while_the_others_go_on(dataset: GraphD
     assert cohort.epoch == 4
 
 
-def test_a_run_goes_on_from_its_state_to_the_bit(dataset: GraphDataset) -> None:
+def test_a_run_continues_from_its_state_to_the_bit(dataset: GraphDataset) -> None:
     whole, rows = run(SMALL, dataset, [0, 1, 2], epochs=4)
     half, _ = run(SMALL, dataset, [0, 1, 2], epochs=2)
     saved = {name: t.clone() for name, t in half.state().items()}
     again, _ = run(SMALL, dataset, [0, 1, 2], epochs=1)
     again.load_state(saved)
     rest = [again.train_epoch() for _ in range(2)]
-    for name, tensor in whole.state().items():
-        assert torch.equal(tensor, again.state()[name]), name
+    same_state(whole, again)
     for a, b in zip(rows[2:], rest, strict=True):
         for mine, theirs in zip(a, b, strict=True):
             assert replace(mine, seconds=0) == replace(theirs, seconds=0)
 
 
+def test_curves_are_the_validation_metrics_of_every_epoch(dataset: GraphDataset) -> None:
+    """The mean curve counts a stopped model with its last accuracy."""
+    changed = [replace(c, epochs=e) for c, e in zip(configs(3), (1, 4, 4), strict=True)]
+    cohort = Cohort(model_of(SMALL, 3, [0, 1, 2]), dataset, folds(3), changed)
+    rows = to_the_end(cohort)
+    for m, curve in enumerate(cohort.curves):
+        own = [row[m] for row in rows if row[m] is not None]
+        assert curve == [(row.validation_loss, row.validation_accuracy) for row in own]
+    padded = [curve + curve[-1:] * (4 - len(curve)) for curve in cohort.curves]
+    assert cohort.mean_accuracies == pytest.approx(np.array(padded)[:, :, 1].mean(0))
+    assert cohort.seconds == pytest.approx(sum(row[1].seconds for row in rows))
+
+
 def test_the_best_epoch_of_each_model_is_restored(dataset: GraphDataset) -> None:
     cohort, rows = run(SMALL, dataset, [0, 1, 2], epochs=6)
     cohort.restore_best()
-    scores = evaluate_cohort(cohort.model, cohort.batches, [f.validation for f in cohort.folds])
+    scores = score_cohort(cohort.model, cohort.batches, [f.validation for f in cohort.folds])
     for m in range(3):
         best = min(row[m].validation_loss for row in rows)
         assert scores[m].loss == pytest.approx(best, rel=1e-10)
         assert cohort.best_loss[m] == pytest.approx(best)
 
 
-def test_scores_of_a_cohort_are_those_of_its_models(dataset: GraphDataset) -> None:
+def test_scores_of_a_cohort_equal_those_of_its_models(dataset: GraphDataset) -> None:
     model = model_of(SMALL, 3, [0, 1, 2])
     parts = [np.arange(7), np.arange(7, 40), np.empty(0, np.int64)]
-    together = evaluate_cohort(model, CohortBatches(dataset, model.clusters), parts, batch_size=10)
+    together = score_cohort(model, CohortBatches(dataset, model.clusters), parts, batch_size=10)
     for m, graphs in enumerate(parts):
-        alone = evaluate(model_of(SMALL, 1, [m]), dataset, graphs)
+        alone = score(model_of(SMALL, 1, [m]), dataset, graphs)
         assert together[m].loss == pytest.approx(alone.loss, rel=1e-10)
         assert together[m].accuracy == alone.accuracy
 
@@ -239,7 +256,7 @@ def test_every_graph_of_every_model_is_in_one_batch_of_an_epoch(dataset: GraphDa
     assert sorted(seen[0][:3]) == [3, 5, 8]
 
 
-def test_a_batch_of_a_model_is_that_of_the_data_set(dataset: GraphDataset) -> None:
+def test_a_batch_of_a_model_equals_that_of_the_data_set(dataset: GraphDataset) -> None:
     batch = CohortBatches(dataset, ()).batch(np.array([[3, 10, 20], [20, -1, -1]]))
     whole = dataset.batch([3, 10, 20])
     n = whole.graphs.num_nodes
@@ -271,7 +288,7 @@ def members_of(
     architecture: Architecture = TWO_LAYERS,
     **changes: Any,
 ) -> Cohort:
-    """Models of four with their own dropout; a change is a value for all of them, or one for each."""
+    """Some of four models, each with its own dropout; a change is one value, or a tuple of one value per model."""
     own = []
     for m in members:
         values = {k: v[m] if isinstance(v, tuple) else v for k, v in changes.items()}
@@ -300,18 +317,20 @@ def same_as_alone(cohort: Cohort, rows: list[list[Epoch | None]], alone: Cohort,
         assert mine[0].validation_accuracy == other.validation_accuracy
 
 
-def test_dropout_of_a_model_in_a_cohort_is_that_of_the_model_alone(dataset: GraphDataset) -> None:
-    """In double precision over 20 and more steps, with four rates."""
+def test_dropout_in_a_cohort_equals_dropout_of_the_model_trained_alone(
+    dataset: GraphDataset,
+) -> None:
+    """In double precision, over at least 15 steps, with four rates."""
     cohort = members_of([0, 1, 2, 3], dataset, epochs=5)
     rows = to_the_end(cohort)
-    assert cohort.running.optimizer.steps.min() >= 15
-    assert cohort.running.optimizer.steps.max() >= 30
+    assert cohort.optimizer.steps.min() >= 15
+    assert cohort.optimizer.steps.max() >= 30
     for m in range(4):
         alone = members_of([m], dataset, epochs=5)
         same_as_alone(cohort, rows, alone, m)
 
 
-def test_dropout_changes_training_and_each_model_as_its_own_rate_says(
+def test_every_model_has_its_own_dropout_rate(
     dataset: GraphDataset,
 ) -> None:
     dropped, plain = (
@@ -323,7 +342,7 @@ def test_dropout_changes_training_and_each_model_as_its_own_rate_says(
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-9) == (rate == 0)
 
 
-def test_each_model_has_new_bits_in_each_of_its_own_steps(dataset: GraphDataset) -> None:
+def test_each_model_draws_new_masks_in_each_of_its_own_steps(dataset: GraphDataset) -> None:
     cohort = members_of([0, 1, 2, 3], dataset, epochs=3)
     configs, seeds = cohort.configs, [c.seed for c in cohort.configs]
     steps = torch.tensor(
@@ -332,12 +351,12 @@ def test_each_model_has_new_bits_in_each_of_its_own_steps(dataset: GraphDataset)
     assert len(set(steps.tolist())) > 1
     for epoch in range(3):
         expected = Random(seeds, epoch * steps[:, None], RATES)
-        assert torch.equal(cohort.running.random.kept(0, 9, 9), expected.kept(0, 9, 9))
+        assert torch.equal(cohort.random.kept(0, 9, 9), expected.kept(0, 9, 9))
         cohort.train_epoch()
 
 
 def test_other_seeds_drop_other_entries(dataset: GraphDataset) -> None:
-    """Of one model with one order of graphs: all of them are in one step."""
+    """One model, with all graphs in one step, so that their order does not matter."""
     losses = []
     for seed in (0, 0, 1):
         cohort = members_of([0], dataset, seed=seed, batch_size=60, epochs=1)
@@ -346,85 +365,87 @@ def test_other_seeds_drop_other_entries(dataset: GraphDataset) -> None:
     assert losses[0] != pytest.approx(losses[2], rel=1e-6)
 
 
-def test_the_scores_of_an_epoch_are_without_dropout(dataset: GraphDataset) -> None:
+def test_scores_are_computed_without_dropout(dataset: GraphDataset) -> None:
     cohort = members_of([0], dataset, epochs=3)
     last = to_the_end(cohort)[-1][0]
     assert last is not None
-    assert last.validation_loss == evaluate(cohort.model, dataset, folds(4)[0].validation).loss
+    assert last.validation_loss == score(cohort.model, dataset, folds(4)[0].validation).loss
 
 
-def test_a_model_with_dropout_has_the_parameters_of_one_without(dataset: GraphDataset) -> None:
+def test_dropout_adds_no_parameters(dataset: GraphDataset) -> None:
     names = model_of(TWO_LAYERS, 1, [0]).state_dict().keys()
     cohort = members_of([0], dataset, epochs=1)
     to_the_end(cohort)
     assert cohort.model.state_dict().keys() == names
 
 
-# --- stopped models leave the step ---------------------------------------------------------------------------------
+# --- stopped models are dropped ------------------------------------------------------------------------------------
 
 STOPS = (2, 7, 3, 4)  # epochs of each
 
 
-def test_models_that_go_on_when_others_have_stopped_are_the_models_alone(
+def test_models_that_continue_after_others_have_stopped_equal_models_trained_alone(
     dataset: GraphDataset,
 ) -> None:
-    """In double precision, with dropout: two of four leave after three epochs, another after four."""
+    """In double precision, with dropout: two of four are dropped after three epochs, another after four."""
     cohort = members_of([0, 1, 2, 3], dataset, epochs=STOPS)
     rows, members = [], []
     while not cohort.finished:
         rows.append(cohort.train_epoch())
-        members.append(cohort.running.members)
+        members.append(cohort.members)
     assert members == [[0, 1, 2, 3]] * 3 + [[1, 3]] + [[1]] * 3
-    assert cohort.best_epoch[3] == 4  # while it was in another place of a smaller model
+    assert cohort.best_epoch[3] == 4  # at another index in a smaller model
     assert cohort.best_epoch[1] > 4
     for m in range(4):
         same_as_alone(cohort, rows, members_of([m], dataset, epochs=STOPS), m)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_architecture_goes_on_with_half_of_its_models(
+def test_every_architecture_continues_with_half_of_its_models(
     name: str, dataset: GraphDataset
 ) -> None:
     epochs = (1, 3, 1, 3)
     cohort = members_of([0, 1, 2, 3], dataset, ARCHITECTURES[name], epochs=epochs)
     rows = to_the_end(cohort)
-    assert cohort.running.members == [1, 3]
+    assert cohort.members == [1, 3]
     for m in (1, 3):
         alone = members_of([m], dataset, ARCHITECTURES[name], epochs=epochs)
         same_as_alone(cohort, rows, alone, m)
-        own = rows_of(cohort.running.model.state_dict(), [1, 3].index(m))
+        own = rows_of(cohort.in_training.state_dict(), [1, 3].index(m))
         same(own, alone.model.state_dict(), 1e-9)
 
 
-def test_a_step_has_rows_of_the_running_models_alone(
+def test_a_step_computes_the_remaining_models_only(
     dataset: GraphDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
 
-    def spy(model: GraphClassifier, optimizer: Optimizer, *batch: Any) -> Any:
-        seen.append((batch[0].layout.models, len(optimizer.parameters)))
-        return train_step(model, optimizer, *batch)
+    step = Cohort.step
 
-    monkeypatch.setattr(running, "train_step", spy)
+    def spy(cohort: Cohort, *batch: Any) -> None:
+        seen.append((batch[0].layout.models, len(cohort.optimizer.parameters)))
+        step(cohort, *batch)
+
+    monkeypatch.setattr(Cohort, "step", spy)
     to_the_end(members_of([0, 1, 2, 3], dataset, epochs=STOPS))
     assert sorted(set(seen), reverse=True) == [(4, 4), (2, 2), (1, 1)]
 
 
-def test_models_stopped_by_their_patience_leave_too(dataset: GraphDataset) -> None:
+def test_models_stopped_by_their_patience_are_dropped_too(dataset: GraphDataset) -> None:
     cohort = members_of(
         [0, 1, 2, 3], dataset, epochs=40, patience=(1, 30, 1, 1), learning_rate=0.03
     )
     rows = to_the_end(cohort)
-    assert cohort.running.members == [1]
+    assert cohort.members == [1]
     for m in range(4):
         trained = sum(row[m] is not None for row in rows)
         assert trained == min(cohort.best_epoch[m] + cohort.configs[m].patience, 40)
 
 
-def test_a_run_that_leaves_stopped_models_behind_goes_on_from_every_epoch_to_the_bit(
+def test_a_run_that_drops_stopped_models_continues_from_every_epoch_to_the_bit(
     dataset: GraphDataset,
 ) -> None:
-    """In single precision, too: what is left out when is a function of the state."""
+    """Also in single precision: when a model is dropped depends on the state alone."""
     single = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float32), x=dataset.x.float())
 
     def start() -> Cohort:
@@ -441,31 +462,29 @@ def test_a_run_that_leaves_stopped_models_behind_goes_on_from_every_epoch_to_the
         again.load_state(state)
         assert again.epoch == epoch
         to_the_end(again)
-        for name, tensor in whole.state().items():
-            assert torch.equal(tensor, again.state()[name]), name
-    # also in a cohort that has left some behind itself
+        same_state(whole, again)
+    # also in a cohort that has dropped models itself
     again.load_state(states[1])
-    assert again.running.model is again.model
+    assert again.in_training is again.model
     to_the_end(again)
-    for name, tensor in whole.state().items():
-        assert torch.equal(tensor, again.state()[name]), name
+    same_state(whole, again)
 
 
-def test_the_best_epochs_of_models_that_have_left_are_restored(dataset: GraphDataset) -> None:
+def test_the_best_epochs_of_dropped_models_are_restored(dataset: GraphDataset) -> None:
     cohort = members_of([0, 1, 2, 3], dataset, epochs=STOPS)
     rows = to_the_end(cohort)
     cohort.restore_best()
-    scores = evaluate_cohort(cohort.model, cohort.batches, [f.validation for f in cohort.folds])
+    scores = score_cohort(cohort.model, cohort.batches, [f.validation for f in cohort.folds])
     for m in range(4):
         best = min(row[m].validation_loss for row in rows if row[m] is not None)
         assert scores[m].loss == pytest.approx(best, rel=1e-10)
 
 
-# --- modules of one's own ------------------------------------------------------------------------------------------
+# --- custom modules ------------------------------------------------------------------------------------------------
 
 
 class Own(nn.Module):
-    """An encoder that knows nothing of the package: X W, scaled by a running mean of |X W|, for each of M models."""
+    """An encoder without parts of this package: X W, scaled by a running mean of |X W|, for each of M models."""
 
     def __init__(self, num_inputs: int, num_outputs: int, models: int):
         super().__init__()
@@ -482,7 +501,7 @@ class Own(nn.Module):
         return (x / self.seen[:, None, None]).flatten(0, 1)
 
 
-def test_an_encoder_of_ones_own_trains_side_by_side_and_without_those_that_stopped(
+def test_a_custom_encoder_trains_side_by_side_and_without_stopped_models(
     dataset: GraphDataset,
 ) -> None:
     def cohort(members: list[int]) -> Cohort:
@@ -501,13 +520,13 @@ def test_an_encoder_of_ones_own_trains_side_by_side_and_without_those_that_stopp
 
     together = cohort([0, 1, 2, 3])
     rows = to_the_end(together)
-    assert together.running.members == [1]
+    assert together.members == [1]
     for m in range(4):
         same_as_alone(together, rows, cohort([m]), m)
 
 
 class Plain(nn.Module):
-    """An encoder of PyTorch's own layers, without a leading axis: for a single model."""
+    """An encoder of plain PyTorch layers, without a leading axis: for a single model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -517,15 +536,15 @@ class Plain(nn.Module):
         return self.norm(self.linear(x))
 
 
-def test_a_single_model_may_be_made_of_any_modules(dataset: GraphDataset) -> None:
-    """Its best epoch is restored whole, though its parameters have no leading axis."""
+def test_a_single_model_may_consist_of_any_modules(dataset: GraphDataset) -> None:
+    """Its best epoch is restored, although its parameters have no leading axis."""
     torch.manual_seed(0)
     model = GraphClassifier([Plain()], [], [], mlp(5, [], 2), readout="mean").double()
     config = replace(configs(1)[0], learning_rate=0.1, epochs=8)
     rows = list(train(model, dataset, folds(1)[0], config))
     best = min(rows, key=lambda row: row.validation_loss)
     assert best.epoch < rows[-1].epoch
-    found = evaluate(model, dataset, folds(1)[0].validation)
+    found = score(model, dataset, folds(1)[0].validation)
     assert found.loss == pytest.approx(best.validation_loss, rel=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""A model directory: two plain files that give the model back, or an error that says what is wrong with them."""
+"""A model directory: two plain files from which the model is rebuilt, or an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def card(architecture: Architecture = SMALL, largest: int = 21) -> ModelCard:
 
 
 def model_of(card: ModelCard) -> GraphClassifier:
-    """A model that has seen a batch in training, so that its running statistics are not the initial ones."""
+    """A model that has seen a training batch, so that its running statistics are not the initial ones."""
     model = build(card.architecture, card.num_features, len(card.class_names), card.largest)
     batch = sample((13, 1, 21, 0, 8), density=0.3)
     model.train()(batch.sparse.to(dtype=torch.float32), batch.x.float())
@@ -61,7 +61,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_loaded_model_gives_the_same_logits_to_the_last_bit(name: str, tmp_path: Path) -> None:
+def test_a_loaded_model_computes_the_same_logits_to_the_bit(name: str, tmp_path: Path) -> None:
     before = card(ARCHITECTURES[name])
     model = model_of(before)
     save_model(tmp_path, model, before)
@@ -88,7 +88,8 @@ def test_a_model_saved_again_replaces_the_old_one(directory: Path) -> None:
 def test_the_directory_has_the_two_documented_files_and_no_pickle(directory: Path) -> None:
     assert sorted(path.name for path in directory.iterdir()) == ["config.json", "model.safetensors"]
     config = json.loads((directory / "config.json").read_text())
-    assert config["format"] == 2
+    assert config["format"] == 3
+    assert config["directed"] is False
     assert config["architecture"]["hidden"] == 4
     weights = (directory / "model.safetensors").read_bytes()
     length = int.from_bytes(weights[:8], "little")
@@ -102,18 +103,21 @@ def test_the_directory_has_the_two_documented_files_and_no_pickle(directory: Pat
 
 
 def rewrite(**changes: object) -> Callable[[Path], None]:
-    """Change entries of config.json; a dict changes entries of an entry, None takes one out."""
+    """Change entries of config.json; a dict changes entries of an entry, None removes one."""
 
-    def change(directory: Path) -> None:
-        path = directory / "config.json"
-        content = json.loads(path.read_text())
+    def update(content: dict, changes: dict) -> None:
         for key, value in changes.items():
             if value is None:
                 del content[key]
             elif isinstance(value, dict):
-                content[key] |= value
+                update(content[key], value)
             else:
                 content[key] = value
+
+    def change(directory: Path) -> None:
+        path = directory / "config.json"
+        content = json.loads(path.read_text())
+        update(content, changes)
         path.write_text(json.dumps(content))
 
     return change
@@ -153,46 +157,63 @@ def swap_config(directory: Path) -> None:
 
 
 DAMAGE = {
-    "no directory": (shutil.rmtree, "expected a model directory with a file config.json"),
-    "no config": (lambda d: (d / "config.json").unlink(), "a file config.json, got none"),
+    "no directory": (shutil.rmtree, "is not a model directory: the file config.json is missing"),
+    "no config": (lambda d: (d / "config.json").unlink(), "the file config.json is missing"),
     "no weights": (
         lambda d: (d / "model.safetensors").unlink(),
-        "model.safetensors in it, got none",
+        "the file model.safetensors is missing",
     ),
-    "half of the weights": (truncate(0.5), "model.safetensors: expected .* damaged file"),
-    "all but the end of the weights": (truncate(0.99), "model.safetensors: expected .* damaged"),
-    "empty weights": (truncate(0), "model.safetensors: expected .* damaged file"),
-    "other bytes as weights": (write("model.safetensors", b"\x80\x04 no"), "damaged file"),
+    "half of the weights": (
+        truncate(0.5),
+        "model.safetensors: the file with the parameters is damaged",
+    ),
+    "all but the end of the weights": (truncate(0.99), "the file with the parameters is damaged"),
+    "empty weights": (truncate(0), "model.safetensors: the file with the parameters is damaged"),
+    "other bytes as weights": (write("model.safetensors", b"\x80\x04 no"), "is damaged"),
     "weights of other shapes": (
         other_shapes,
-        "expected parameters that fit config.json.*size mism",
+        "the parameters do not match config.json.*size mism",
     ),
     "weights with one missing": (
         fewer_tensors,
-        "expected parameters that fit config.json.*Missing",
+        "the parameters do not match config.json.*Missing",
     ),
-    "the config of another model": (swap_config, "expected parameters that fit config.json"),
-    "another width": (rewrite(architecture={"hidden": 5}), "parameters that fit config.json"),
-    "another largest graph": (rewrite(largest=210), "parameters that fit config.json"),
-    "a newer format": (rewrite(format=3), "expected format 2, got 3: it was written by another"),
-    "no format": (rewrite(format=None), "config.json: expected the settings of a model"),
-    "an entry missing": (rewrite(largest=None), "expected the settings of a model.*largest"),
-    "an unknown setting": (rewrite(architecture={"depth": 3}), "settings of a model.*depth"),
-    "a setting that does not fit": (rewrite(architecture={"conv": "gat"}), "of a model.*conv"),
-    "a setting of another type": (rewrite(architecture={"hidden": "4"}), "settings of a model"),
+    "the config of another model": (swap_config, "the parameters do not match config.json"),
+    "another width": (rewrite(architecture={"hidden": 5}), "parameters do not match config.json"),
+    "another largest graph": (rewrite(largest=210), "parameters do not match config.json"),
+    "a newer format": (rewrite(format=4), "expected format 3, got 4: another version of diffpool"),
+    "no format": (rewrite(format=None), "config.json: the file with the settings is damaged"),
+    "an entry missing": (rewrite(largest=None), "the settings is damaged.*largest"),
+    "a setting missing": (rewrite(training={"dropout": None}), "is damaged.*dropout"),
+    "edges of another kind": (rewrite(directed="no"), "expected directed to be true or false"),
+    "an unknown setting": (rewrite(architecture={"depth": 3}), "the settings is damaged.*depth"),
+    "a setting that does not fit": (rewrite(architecture={"conv": "gat"}), "is damaged.*convol"),
+    "a setting of another type": (rewrite(architecture={"hidden": "4"}), "the settings is damaged"),
     "half a unit": (rewrite(architecture={"hidden": 4.5}), "config.json"),
     "a head of words": (rewrite(architecture={"head": ["many"]}), "config.json"),
-    "training that does not fit": (rewrite(training={"epochs": 0}), "settings of a model.*epochs"),
-    "dropout of everything": (rewrite(training={"dropout": 1}), "settings of a model.*dropout"),
-    "no classes": (rewrite(class_names=[]), "expected counts of features, nodes and classes"),
+    "training that does not fit": (
+        rewrite(training={"epochs": 0}),
+        "the settings is damaged.*epochs",
+    ),
+    "dropout of everything": (rewrite(training={"dropout": 1}), "the settings is damaged.*dropout"),
+    "no classes": (rewrite(class_names=[]), "expected numbers of features, nodes and classes"),
     "a negative count": (
         rewrite(num_features=-1),
-        "expected counts of features, nodes and classes",
+        "expected numbers of features, nodes and classes",
     ),
-    "no JSON": (write("config.json", b"{'format': 1}"), "config.json: expected the settings"),
-    "half of the JSON": (write("config.json", b'{"format": 1, "arch'), "expected the settings"),
-    "a list": (write("config.json", b"[1]"), "config.json: expected the settings of a model"),
-    "bytes that are no text": (write("config.json", b"\xff\xfe\x00"), "expected the settings"),
+    "no JSON": (
+        write("config.json", b"{'format': 1}"),
+        "config.json: the file with the settings is damaged",
+    ),
+    "half of the JSON": (
+        write("config.json", b'{"format": 1, "arch'),
+        "the file with the settings is damaged",
+    ),
+    "a list": (write("config.json", b"[1]"), "config.json: the file with the settings is damaged"),
+    "bytes that are no text": (
+        write("config.json", b"\xff\xfe\x00"),
+        "the file with the settings is damaged",
+    ),
 }
 
 
@@ -208,18 +229,8 @@ def test_a_damaged_directory_is_an_error_that_says_what_is_wrong(
     assert "\n" not in str(error.value)
 
 
-def test_a_directory_from_before_there_was_dropout_is_read(directory: Path) -> None:
-    path = directory / "config.json"
-    content = json.loads(path.read_text())
-    del content["training"]["dropout"]
-    path.write_text(json.dumps(content))
-    _, found = read_model(directory)
-    assert found == card()
-    assert found.training.dropout == 0
-
-
-def test_dropout_is_a_setting_and_no_parameter(tmp_path: Path) -> None:
-    """The files of a model trained with it differ from those of one without in the settings alone."""
+def test_dropout_is_a_setting_and_not_a_parameter(tmp_path: Path) -> None:
+    """The files of models trained with and without it differ in the settings only."""
     dataset = embedded(20, rungs=2)
     for rate in (0.0, 0.5):
         method = settings_for("diffpool", "embedded", epochs=1, hidden=4, dropout=rate)
@@ -230,7 +241,7 @@ def test_dropout_is_a_setting_and_no_parameter(tmp_path: Path) -> None:
     assert found.training.dropout == 0.5
 
 
-def test_a_model_in_double_precision_stays_so(tmp_path: Path) -> None:
+def test_a_model_in_double_precision_keeps_its_precision(tmp_path: Path) -> None:
     model = model_of(card()).double()
     save_model(tmp_path, model, card())
     loaded, _ = read_model(tmp_path)

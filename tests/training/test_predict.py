@@ -1,4 +1,4 @@
-"""`diffpool data`, `diffpool train` and `diffpool predict` on files of one's own, as a new user meets them."""
+"""`diffpool data`, `diffpool train` and `diffpool predict` on your own files, as a new user runs them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
-from diffpool import RawGraphs, load_model, read_graphs
+from diffpool import GraphDataset, RawGraphs, load_model, read_graphs
 from diffpool.cli.commands import app
 from diffpool.data import Categories
 from diffpool.data.jsonl import write_jsonl
@@ -98,7 +99,7 @@ def test_graphs_without_classes_are_predicted(model: Path, tmp_path: Path) -> No
     assert len(rows_of(tmp_path / "p.csv")) == 2
 
 
-def test_labels_that_the_model_does_not_know_are_reported(model: Path, tmp_path: Path) -> None:
+def test_unseen_labels_are_reported(model: Path, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "new.jsonl", own_graphs(6, labels="abz", seed=1))
     result = run("predict", model, tmp_path / "new.jsonl", "--out", tmp_path / "p.csv")
     assert result.exit_code == 0
@@ -123,7 +124,7 @@ def test_wrong_graphs_give_a_clear_error_and_no_file(
     assert not list(tmp_path.glob("p.csv*"))
 
 
-def test_a_fault_late_in_a_file_leaves_the_old_predictions(
+def test_an_error_late_in_a_file_keeps_the_old_predictions(
     file: Path, model: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "p.csv"
@@ -135,9 +136,7 @@ def test_a_fault_late_in_a_file_leaves_the_old_predictions(
     assert out.read_bytes() == before
 
 
-def test_an_impossible_place_for_predictions_is_an_error(
-    file: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_written_is_an_error(file: Path, model: Path, tmp_path: Path) -> None:
     result = run("predict", model, file, "--out", tmp_path / "none" / "p.csv")
     assert "expected --out to be a file in a folder that exists" in str(result.exception)
 
@@ -170,6 +169,42 @@ def test_regression_targets_are_trained_on_and_predicted(tmp_path: Path) -> None
     rows = rows_of(tmp_path / "p.csv")
     assert list(rows[0]) == ["graph", "prediction"]
     assert 90 < float(rows[0]["prediction"]) < 125
+
+
+def one_way_cycles(reverse: bool, count: int = 40) -> list[dict]:
+    """Cycles whose class is the parity of their length; with `reverse`, every edge also has its reverse."""
+    lines = []
+    for g in range(count):
+        n = 3 + g % 5
+        edges = [[i, (i + 1) % n] for i in range(n)] + ([[0, 2]] if n > 3 else [])
+        edges += [[j, i] for i, j in edges] if reverse else []
+        labels = ["abb"[i % 3] for i in range(n)]
+        lines.append({"edges": edges, "node_labels": labels, "directed": True, "label": n % 2})
+    return lines
+
+
+def write_lines(path: Path, lines: list[dict]) -> Path:
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_model_predicts_on_edges_as_it_was_trained(directed: bool, tmp_path: Path) -> None:
+    """With `--directed`, missing reverse edges are not added, neither in training nor in prediction."""
+    one_way = write_lines(tmp_path / "one_way.jsonl", one_way_cycles(reverse=False))
+    both = write_lines(tmp_path / "both.jsonl", one_way_cycles(reverse=True))
+    options = [*SMALL, *(["--directed"] if directed else [])]
+    result = run("train", one_way, "--out", tmp_path / "m", *options)
+    assert result.exit_code == 0, result.output
+    model = load_model(tmp_path / "m")
+    assert model.card.directed == directed
+    given, symmetric = (model.predict_proba(read_graphs(path)) for path in (one_way, both))
+    assert np.allclose(given, symmetric, atol=1e-6) != directed
+    dataset = GraphDataset.from_raw(read_graphs(one_way), directed=directed)
+    batch = dataset.batch(range(40))
+    with torch.no_grad():
+        expected = model.model(batch.graphs, batch.x).logits.softmax(-1).numpy()
+    assert np.allclose(given, expected, atol=1e-6)
 
 
 def test_edge_labels_reach_a_model_trained_with_edge_sage(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The training loop: repeatable, stops in time, restores the best epoch, and says what went wrong."""
+"""The training loop: reproducible, stops early, restores the best epoch, and reports errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from diffpool.data import Fold, GraphDataset, embedded, single_split
 from diffpool.errors import SettingError, TrainingError
 from diffpool.experiments import METHODS, Method, train_once
 from diffpool.nn import GraphClassifier, Prediction
-from diffpool.training import Epoch, Optimizer, Scores, Training, evaluate, total_loss, train
-from diffpool.training.scores import Evaluation
+from diffpool.training import Epoch, Optimizer, Scorer, Scores, Training, score, total_loss, train
 
 QUICK = Training(epochs=3, batch_size=8, learning_rate=0.01)
 
@@ -59,14 +58,14 @@ def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 # --- seeds -------------------------------------------------------------------------------------------------------
 
 
-def test_two_runs_with_one_seed_are_identical_to_the_last_bit(dataset: GraphDataset) -> None:
+def test_two_runs_with_the_same_seed_are_identical_to_the_bit(dataset: GraphDataset) -> None:
     a, b = train_once(method(seed=1), dataset), train_once(method(seed=1), dataset)
     assert without_seconds(a.epochs) == without_seconds(b.epochs)
     assert a.test == b.test
     assert equal(state(a.model), state(b.model))
 
 
-def test_another_seed_gives_another_split_other_parameters_and_another_run(
+def test_another_seed_changes_split_parameters_and_metrics(
     dataset: GraphDataset,
 ) -> None:
     a, b = train_once(method(seed=1), dataset), train_once(method(seed=2), dataset)
@@ -75,7 +74,7 @@ def test_another_seed_gives_another_split_other_parameters_and_another_run(
     assert not equal(state(a.model), state(b.model))
 
 
-def test_the_seed_orders_the_graphs(dataset: GraphDataset, fold: Fold) -> None:
+def test_the_seed_determines_the_order_of_the_graphs(dataset: GraphDataset, fold: Fold) -> None:
     model = model_for(dataset)
     runs = [
         list(train(copy.deepcopy(model), dataset, fold, replace(QUICK, epochs=1, seed=seed)))
@@ -86,7 +85,7 @@ def test_the_seed_orders_the_graphs(dataset: GraphDataset, fold: Fold) -> None:
     assert losses[0] != losses[2]
 
 
-def test_training_leaves_the_global_random_numbers_alone(dataset: GraphDataset) -> None:
+def test_training_does_not_change_the_global_random_state(dataset: GraphDataset) -> None:
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     train_once(method(epochs=1), dataset)
     assert torch.equal(torch.get_rng_state(), before)
@@ -97,9 +96,9 @@ def test_training_leaves_the_global_random_numbers_alone(dataset: GraphDataset) 
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
-    """Let the validation losses be these."""
+    """Replace the validation losses by these."""
     remaining = iter(losses)
-    monkeypatch.setattr(Evaluation, "__call__", lambda *args: [Scores(next(remaining), 0.5)])
+    monkeypatch.setattr(Scorer, "__call__", lambda *args: [Scores(next(remaining), 0.5)])
 
 
 def test_training_stops_after_patience_epochs_without_a_lower_validation_loss(
@@ -133,13 +132,13 @@ def test_the_restored_model_has_the_validation_loss_of_the_best_epoch(
     rows = list(train(model, dataset, fold, config))
     best = min(rows, key=lambda row: row.validation_loss)
     assert [row for row in rows if row.best][-1] == best
-    scores = evaluate(model, dataset, fold.validation)
+    scores = score(model, dataset, fold.validation)
     assert scores.loss == best.validation_loss
     assert scores.accuracy == best.validation_accuracy
     assert best != rows[-1]  # otherwise nothing was restored
 
 
-def test_a_closed_iterator_leaves_the_best_epoch_too(
+def test_closing_the_iterator_restores_the_best_epoch_too(
     dataset: GraphDataset, fold: Fold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(monkeypatch, [0.5, 0.9, 0.9])
@@ -170,17 +169,17 @@ def test_the_loss_is_the_cross_entropy_plus_the_weighted_losses_of_the_poolers()
     torch.testing.assert_close(loss, expected)
 
 
-def test_a_loss_with_weight_zero_is_left_out_even_if_it_is_not_a_number() -> None:
+def test_a_loss_with_weight_zero_is_skipped_even_if_it_is_not_a_number() -> None:
     prediction, y = prediction_with({"link": [math.nan, math.inf]})
     loss = total_loss(prediction, y, {"link": 0.0})
     torch.testing.assert_close(loss, F.cross_entropy(prediction.logits, y, reduction="none"))
 
 
 @pytest.mark.parametrize(("link", "entropy"), [(1.0, 1.0), (0.25, 0.0), (0.0, 2.0), (0.0, 0.0)])
-def test_the_training_loss_honours_the_weights(
+def test_the_training_loss_uses_the_weights(
     dataset: GraphDataset, fold: Fold, link: float, entropy: float
 ) -> None:
-    """One step over all graphs: the row has the losses of the model as it was before."""
+    """One step over all graphs: the metrics are those of the model before the step."""
     data = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
     model = model_for(dataset).double()
     batch = data.batch(fold.train)
@@ -216,13 +215,15 @@ def test_the_norm_of_the_gradient_is_clipped(
     for clip in (1e6, 1e7, 0.01):
         list(train(copy.deepcopy(model), dataset, fold, replace(QUICK, epochs=1, clip=clip)))
     assert len(norms) == 3 * 4  # 32 graphs in batches of 8
-    assert norms[:4] == norms[4:8]  # a smaller gradient is left alone
+    assert norms[:4] == norms[4:8]  # a smaller gradient is not changed
     assert min(norms[:4]) > 0.1
     assert norms[8:] == pytest.approx([0.01] * 4, rel=1e-3)
 
 
-def test_a_step_is_that_of_adam_on_the_clipped_mean_loss(dataset: GraphDataset, fold: Fold) -> None:
-    """With PyTorch's own clipping and optimizer as the slow twin, in double precision."""
+def test_a_step_equals_adam_on_the_clipped_gradient_of_the_mean_loss(
+    dataset: GraphDataset, fold: Fold
+) -> None:
+    """Compared with PyTorch's clipping and optimizer, in double precision."""
     data = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
     config = Training(epochs=2, batch_size=8, learning_rate=0.01, weight_decay=0.1, clip=0.5)
     model = model_for(dataset).double()
@@ -248,8 +249,8 @@ def test_a_step_is_that_of_adam_on_the_clipped_mean_loss(dataset: GraphDataset, 
         torch.testing.assert_close(value, expected[key], rtol=1e-7, atol=1e-7)
 
 
-def test_frozen_parameters_stay_as_they_are(dataset: GraphDataset, fold: Fold) -> None:
-    """Also under weight decay."""
+def test_frozen_parameters_do_not_change(dataset: GraphDataset, fold: Fold) -> None:
+    """Even with weight decay."""
     model = model_for(dataset)
     for parameter in model.poolers.parameters():
         parameter.requires_grad_(False)
@@ -259,7 +260,7 @@ def test_frozen_parameters_stay_as_they_are(dataset: GraphDataset, fold: Fold) -
         assert torch.equal(parameter, before[key]) == key.startswith("poolers."), key
 
 
-# --- what goes wrong ---------------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------------
 
 
 def test_a_loss_that_is_not_a_number_is_an_error_that_names_the_learning_rate(
@@ -273,7 +274,7 @@ def test_a_loss_that_is_not_a_number_is_an_error_that_names_the_learning_rate(
     assert equal(state(model), before)
 
 
-def test_after_a_loss_that_is_not_a_number_the_model_is_at_its_best_finite_epoch(
+def test_after_a_loss_that_is_not_a_number_the_best_epoch_is_restored(
     dataset: GraphDataset, fold: Fold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(monkeypatch, [0.5, 0.7, math.nan])
@@ -311,14 +312,14 @@ def test_settings_that_make_no_training_are_refused(field: str, value: float, me
         Training(**{field: value})
 
 
-# --- evaluation --------------------------------------------------------------------------------------------------
+# --- scores ------------------------------------------------------------------------------------------------------
 
 
 def test_the_scores_do_not_depend_on_the_batch_size(dataset: GraphDataset) -> None:
     data = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
     model = model_for(dataset).double()
     graphs = np.arange(len(data))
-    one, all_of_them = (evaluate(model, data, graphs, batch_size=size) for size in (1, 40))
+    one, all_of_them = (score(model, data, graphs, batch_size=size) for size in (1, 40))
     assert one.loss == pytest.approx(all_of_them.loss, rel=1e-10)
     assert one.accuracy == all_of_them.accuracy
     batch = data.batch(graphs)

@@ -13,10 +13,11 @@ import pytest
 import torch
 
 from diffpool.architecture import PAPER
+from diffpool.backends.capture import CapturedSteps
 from diffpool.builder import build
 from diffpool.data import GraphDataset, embedded, single_split
 from diffpool.experiments import evaluate, settings_for
-from diffpool.training import Cohort, Training, running
+from diffpool.training import Cohort, EagerSteps, Optimizer, Training
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -54,9 +55,9 @@ def test_captured_steps_draw_new_masks_every_time_as_uncaptured_ones_do() -> Non
     found = []
     for capture in (True, False):
         made = cohort(dataset)
-        assert made.running.captured is not None
+        assert isinstance(made.stepper, CapturedSteps)
         if not capture:
-            made.running.captured = None
+            made.stepper = EagerSteps(made.batches, made.step)
         found.append(losses(made))
     assert found[0] == pytest.approx(found[1], rel=2e-3)
 
@@ -65,14 +66,14 @@ def test_models_that_have_stopped_leave_with_their_captured_programs() -> None:
     """The numbers of the others stay those of the CPU, to rounding."""
     dataset = embedded(60, seed=3, rungs=4)
     made = cohort(dataset.to("cuda"), epochs=(1, 4, 1, 2))
-    before = weakref.ref(made.running.captured)
+    before = weakref.ref(made.stepper)
     rows = made.train_epoch()
     found = [row.train_loss for row in rows]
     assert before() is not None
     found += losses(made)
     assert before() is None
-    assert made.running.members == [1]
-    assert made.running.captured is not None
+    assert made.members == [1]
+    assert isinstance(made.stepper, CapturedSteps)
     assert found == pytest.approx(losses(cohort(dataset, epochs=(1, 4, 1, 2))), rel=2e-2)
 
 
@@ -108,13 +109,13 @@ def test_a_cohort_that_does_not_fit_is_trained_in_parts(
     method = settings_for("diffpool", "embedded", epochs=2, batch_size=40)
     always, needed = reserved(dataset, method, tmp_path / "all.jsonl", 10)
     sizes: list[int] = []
-    begin = running.RunningModels.__init__
+    begin = Optimizer.__init__
 
-    def counted(models: Any, *words: Any) -> None:
-        sizes.append(len(words[1]))
-        begin(models, *words)
+    def counted(optimizer: Optimizer, model: Any, configs: list[Training]) -> None:
+        sizes.append(len(configs))
+        begin(optimizer, model, configs)
 
-    monkeypatch.setattr(running.RunningModels, "__init__", counted)
+    monkeypatch.setattr(Optimizer, "__init__", counted)
     notices: list[str] = []
     limited(always + share * (needed - always))
     result = evaluate(
@@ -122,4 +123,7 @@ def test_a_cohort_that_does_not_fit_is_trained_in_parts(
     )
     assert len(result.records) == 10
     assert sizes[:2] == [10, 5]
-    assert notices[0] == "no memory for 10 models side by side: they start anew, 5 at a time"
+    assert (
+        notices[0]
+        == "not enough memory for 10 models side by side: starting them again, 5 at a time"
+    )

@@ -11,10 +11,11 @@ import torch
 from samples import gradients, sample
 
 from diffpool.architecture import PAPER, RELEASED
+from diffpool.backends.capture import CapturedSteps
 from diffpool.builder import build
 from diffpool.data import Categories, GraphDataset, RawGraphs, embedded, single_split
 from diffpool.experiments import settings_for, train_once
-from diffpool.training import Cohort, Training
+from diffpool.training import Cohort, EagerSteps, Training
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -90,9 +91,9 @@ def test_captured_steps_do_what_uncaptured_ones_do(name: str) -> None:
     losses = []
     for capture in (True, False):
         cohort = Cohort(copy.deepcopy(model), dataset, folds, configs)
-        assert cohort.running.captured is not None
+        assert isinstance(cohort.stepper, CapturedSteps)
         if not capture:
-            cohort.running.captured = None
+            cohort.stepper = EagerSteps(cohort.batches, cohort.step)
         rows = [cohort.train_epoch() for _ in range(3)]
         losses.append([row.train_loss for epoch in rows for row in epoch])
     assert losses[0] == pytest.approx(losses[1], rel=2e-3)

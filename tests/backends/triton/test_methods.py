@@ -15,7 +15,7 @@ from diffpool.builder import build
 from diffpool.data import GraphDataset, single_split
 from diffpool.experiments import METHODS, Method, prepared
 from diffpool.nn import GraphClassifier
-from diffpool.training import Cohort, Training
+from diffpool.training import Cohort, EagerSteps, Training
 from tests.backends.triton.test_kernels import uneven
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -53,7 +53,7 @@ def losses_of(
     configs = [replace(usual, seed=seed, batch_size=7 + seed) for seed in range(MODELS)]
     cohort = Cohort(copy.deepcopy(model).to(dataset.x.device), dataset, folds, configs)
     if not capture:
-        cohort.running.captured = None
+        cohort.stepper = EagerSteps(cohort.batches, cohort.step)
     rows = [cohort.train_epoch() for _ in range(epochs)]
     return [value for epoch in rows for r in epoch for value in (r.train_loss, r.validation_loss)]
 

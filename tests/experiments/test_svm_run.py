@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 import diffpool.cli.commands
-import diffpool.experiments.kernel_run as kernel_run
+import diffpool.experiments.svm_run as svm_run
 from diffpool.baselines.graph_kernels import KERNELS
 from diffpool.cli.commands import app
 from diffpool.cli.evaluate_display import evaluation_display, line
@@ -39,8 +39,8 @@ from diffpool.experiments import (
     read_records,
 )
 from diffpool.experiments.checkpoint import checkpoint_path, only_process
-from diffpool.experiments.tasks import STAGES, derived_seed
-from diffpool.experiments.threads import in_threads
+from diffpool.experiments.plan import derived_seed
+from diffpool.experiments.svm_run import in_threads
 
 METHOD = KernelMethod("wl", "small", depths=(0, 2), costs=(1e-2, 1.0, 100.0))
 PROTOCOL = InnerCV(folds=3)  # fewer inner folds than the default, to save time
@@ -97,12 +97,12 @@ def comparable(records: tuple[Record, ...] | list[Record]) -> list[dict[str, Any
 
 def plain_loop(raw: RawGraphs, method: KernelMethod, seed: int) -> list[dict[str, Any]]:
     """The protocol as it is described, with ten inner folds and nothing shared between fits."""
-    grams = kernel_run.gram_matrices(method.name, raw)
+    grams = svm_run.gram_matrices(method.name, raw)
     y = raw.classes.codes[:, 0]
     found = []
-    for number, fold in enumerate(stratified_folds(y, derived_seed(seed, 0, 0))):
+    for number, fold in enumerate(stratified_folds(y, derived_seed(seed, "folds", 0))):
         outer = np.sort(np.concatenate([fold.train, fold.validation]))
-        inner = stratified_folds(y[outer], derived_seed(seed, STAGES.index("inner"), 0, number))
+        inner = stratified_folds(y[outer], derived_seed(seed, "inner", 0, number))
         best = (-1.0, None, 0.0)
         for h in method.depths:
             for c in method.costs:
@@ -139,14 +139,14 @@ def test_accuracies_and_choices_equal_those_of_a_plain_loop(
 def test_inner_parts_are_stratified_and_cover_the_training_part_once(raw: RawGraphs) -> None:
     y = raw.classes.codes[:, 0]
     fold = stratified_folds(y, 3)[0]
-    part = kernel_run.make_part(y, fold, 5, 10)
+    part = svm_run.make_part(y, fold, 5, 10)
     assert np.array_equal(np.sort(np.concatenate(part.held_out)), part.graphs)
     assert not set(part.graphs) & set(part.test)
     assert len(part.graphs) + len(part.test) == len(raw)
     for k in range(CLASSES):
         counts = [(y[held_out] == k).sum() for held_out in part.held_out]
         assert max(counts) - min(counts) <= 1
-    other = kernel_run.make_part(y, fold, 6, 10)
+    other = svm_run.make_part(y, fold, 6, 10)
     assert any((a != b).any() for a, b in zip(part.held_out, other.held_out, strict=True))
 
 
@@ -313,7 +313,7 @@ def interrupted() -> None:
     """Run `diffpool evaluate` with such a fit."""
     method = KernelMethod("wl", "", depths=(0,), costs=(1e8,))
     diffpool.cli.commands.kernel_method = lambda name: method
-    kernel_run.gram_matrices = endless
+    svm_run.gram_matrices = endless
     diffpool.cli.commands._read = lambda *a: graphs(3000)
     sys.argv = ["diffpool", "evaluate", "X", "--method", "wl", "--out", sys.argv[2], "--jobs", "1"]
     fit = SVC.fit
@@ -341,7 +341,7 @@ def test_a_second_process_with_the_same_run_is_refused(raw: RawGraphs, tmp_path:
     key = run(raw, tmp_path / "other.jsonl", small).key
     with (
         only_process(checkpoint_path(out, key)),
-        pytest.raises(SettingError, match="expected to be the only process at this run"),
+        pytest.raises(SettingError, match="another process is working on this run"),
     ):
         run(raw, out, small)
 
@@ -389,9 +389,9 @@ def test_invalid_arguments_are_errors(raw: RawGraphs, tmp_path: Path) -> None:
             run(raw, out, **{name: 0})
     with pytest.raises(SettingError, match="expected seed of at least 0, got -1"):
         run(raw, out, seed=-1)
-    with pytest.raises(SettingError, match=r"expected classes .*, got targets"):
+    with pytest.raises(SettingError, match="need classes, but random has targets"):
         run(replace(raw, classes=None, targets=np.zeros((len(raw), 1))), out)
-    with pytest.raises(DataError, match="expected a class for every graph of random, got none"):
+    with pytest.raises(DataError, match="random has no classes"):
         run(replace(raw, classes=None), out)
     with pytest.raises(DataError, match="expected at least 10 graphs for 10 folds, got 8"):
         run(raw[:8], out)
@@ -484,7 +484,7 @@ def test_the_command_takes_published_folds(command: Any, raw: RawGraphs) -> None
         (("--method", "gin", "--no-labels"), "expected --no-labels with a kernel only"),
         (
             ("--method", "gin", "--protocol", "inner-cv"),
-            "expected a protocol of paper, tenfold, nested, got 'inner-cv', which is for kernels",
+            "expected one of the protocols paper, tenfold, nested, got 'inner-cv', which is for kernels only",
         ),
     ],
 )

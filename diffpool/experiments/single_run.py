@@ -1,4 +1,4 @@
-"""One method trained on one split of one data set."""
+"""Train one model of a method on one split of a data set."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pathlib import Path
 import torch
 
 from diffpool.data import Fold, GraphDataset, single_split
+from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
-from diffpool.experiments.prepared import prepared
+from diffpool.experiments.plan import prepared
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Epoch,
     ModelCard,
     Scores,
     TrainedModel,
-    evaluate,
-    fit_inputs,
     one_model_fits,
     save_model,
+    score,
     train,
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A trained model and how well it did."""
+    """A trained model, and its metrics."""
 
     model: GraphClassifier
     card: ModelCard
-    dataset: GraphDataset  # as the model takes it
+    dataset: GraphDataset  # prepared for the model
     fold: Fold
-    test: Scores  # for regression in units of the training targets' sd
+    test: Scores  # for regression in units of the standard deviation of the training targets
     epochs: tuple[Epoch, ...]
     seconds: float
 
@@ -58,7 +58,7 @@ def train_once(
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
 ) -> Outcome:
-    """`fit` on a split of 80 % for training, 10 % for validation and 10 % for the test."""
+    """`fit` on a split into 80 % training, 10 % validation and 10 % test graphs."""
     fold = single_split(dataset.y.cpu(), method.training.seed)
     return fit(method, dataset, fold, out, watch)
 
@@ -70,7 +70,7 @@ def fit(
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
 ) -> Outcome:
-    """Build, train, test; with `out` also write a model directory there, metrics.jsonl as it goes."""
+    """Build, train and test a model. With `out`, write a model directory, and metrics.jsonl after every epoch."""
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
     config = method.training
@@ -87,6 +87,7 @@ def fit(
         dataset=dataset.name,
         method=method.name,
         feature_map=dataset.feature_map,
+        directed=dataset.directed,
         target_mean=mean,
         target_sd=sd,
     )
@@ -97,34 +98,25 @@ def fit(
         metrics.write_text("")
     rows = []
     with one_model_fits():
-        model = _initial(card, dataset, fold)
+        model = initial_models(method.architecture, [config.seed], dataset, [fold])
         for row in train(model, dataset, fold, config):
             rows.append(row)
             if metrics is not None:
                 with metrics.open("a") as file:
                     file.write(json.dumps(asdict(row)) + "\n")
             watch(row)
-        test = evaluate(model, dataset, fold.test)
+        test = score(model, dataset, fold.test)
     if out is not None:
         save_model(out, model, card)
     return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
 
 
-def _initial(card: ModelCard, dataset: GraphDataset, fold: Fold) -> GraphClassifier:
-    """The untrained model, with the parameters of its seed and the inputs of its training graphs."""
-    with torch.random.fork_rng():
-        torch.manual_seed(card.training.seed)
-        model = card.build().to(dataset.x.device)
-    fit_inputs(model, dataset, fold.train)
-    return model
-
-
 def _standardized(
     dataset: GraphDataset, fold: Fold
 ) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
-    """The data set with targets of mean 0 and sd 1 on the training graphs, and what that took."""
-    given = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
-    mean, sd = given.mean(0), given.std(0, correction=0)
+    """The data set with targets scaled to mean 0 and sd 1 on the training graphs; that mean and sd."""
+    targets = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
+    mean, sd = targets.mean(0), targets.std(0, correction=0)
     sd = torch.where(sd > 1e-9, sd, 1.0)
     y = ((dataset.y - mean) / sd).to(dataset.y.dtype)
     return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

@@ -1,0 +1,200 @@
+"""The run of a neural network: it may be killed at any time, and continues from its records and its checkpoint."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+
+from diffpool.data import GraphDataset
+from diffpool.errors import TrainingError
+from diffpool.experiments.checkpoint import (
+    Checkpoint,
+    checkpoint_path,
+    load_checkpoint,
+    remove_checkpoint,
+    save_checkpoint,
+)
+from diffpool.experiments.cohorts import graphs_seen, make_cohort, next_tasks, results
+from diffpool.experiments.plan import FoldScore, Plan, Task
+from diffpool.experiments.protocols import Protocol
+from diffpool.experiments.provenance import commit, device_name, peak_memory, run_key, versions
+from diffpool.experiments.records import Heading, Record, RunRecords
+from diffpool.experiments.status import Notify, Status, Watch
+from diffpool.training import TOO_LITTLE_FOR_ONE, Cohort, is_out_of_memory, release_memory
+
+SAVING_SHARE = 0.05  # the largest share of the time that is spent on writing checkpoints
+
+
+class NetworkRun:
+    """Trains the models of a plan, cohort by cohort, and records every fold when its models are trained.
+
+    The checkpoint contains the finished models and the state of the cohort in training. It is written at most every
+    `checkpoint_seconds`, and less often if it is large.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        protocol: Protocol,
+        dataset: GraphDataset,
+        out: Path,
+        watch: Watch,
+        notify: Notify,
+        checkpoint_seconds: float,
+    ):
+        self.plan, self.protocol, self.dataset = plan, protocol, dataset
+        self.watch, self.notify = watch, notify
+        self.heading = Heading(
+            key=run_key(plan, dataset, protocol),
+            method=plan.method.name,
+            dataset=dataset.name,
+            features=dataset.features,
+            protocol=protocol.name,
+            seed=plan.seed,
+            commit=commit(),
+            device=device_name(dataset.x.device),
+            versions=versions(),
+        )
+        self.records = RunRecords(out, self.heading, plan.fold_indices())
+        self.path = checkpoint_path(out, self.heading.key)
+        self.checkpoint = Checkpoint()
+        self.checkpoint_seconds = self.pause = checkpoint_seconds
+        self.saved = time.monotonic()
+
+    def train(self, size: int | None) -> None:
+        """Continue from the checkpoint until every fold is recorded, with `size` models side by side."""
+        self.checkpoint = load_checkpoint(self.path)
+        if self.dataset.x.is_cuda:
+            torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
+        self._record()
+        while not self.records.complete:
+            tasks = self._next_tasks(size)
+            if not self._train_cohort(tasks):
+                self._halve(len(tasks))
+        remove_checkpoint(self.path)
+
+    def _next_tasks(self, size: int | None) -> list[Task]:
+        """The tasks that were in training, in the same cohort as before; else the next ones."""
+        done = self.checkpoint.done
+        tasks = self.protocol.tasks(self.plan, done)
+        if self.checkpoint.tasks:
+            by_name = {task.name: task for task in tasks}
+            return [by_name[name] for name in self.checkpoint.tasks]
+        chosen = next_tasks(tasks, done, size, self.dataset, self.checkpoint.max_models)
+        if not chosen:
+            raise TrainingError(
+                f"all models are trained, but {self.records.path} lacks records of some folds: was the file edited?"
+            )
+        return chosen
+
+    def _train_cohort(self, tasks: list[Task]) -> bool:
+        """Train the tasks side by side to the end; False if memory does not suffice.
+
+        The error is handled in here, so that its traceback does not keep the memory in use.
+        """
+        state = dict(self.checkpoint.cohort)
+        self.checkpoint.tasks, self.checkpoint.cohort = (), {}
+        try:
+            cohort = make_cohort(tasks, self.dataset)
+            if state:
+                cohort.load_state(state)
+            while not cohort.finished:
+                self._train_epoch(tasks, cohort)
+                if time.monotonic() - self.saved >= self.pause:
+                    self._save(tasks, cohort)
+                self.watch(self._status(tasks, cohort))
+            self.checkpoint.done.update(results(tasks, cohort))
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        self._save()
+        self._record()
+        return True
+
+    def _train_epoch(self, tasks: list[Task], cohort: Cohort) -> None:
+        try:
+            cohort.train_epoch()
+        except TrainingError as error:
+            if error.model is None:
+                raise
+            raise TrainingError(f"{tasks[error.model].name}: {error}", error.model) from error
+
+    def _halve(self, models: int) -> None:
+        """Train half as many models at a time from now on.
+
+        The checkpoint stores the number, so that an interrupted run has the same cohorts as an uninterrupted one.
+        """
+        release_memory(self.dataset.x.device)
+        if models == 1:
+            raise TrainingError(TOO_LITTLE_FOR_ONE)
+        self.checkpoint.max_models = -(-models // 2)
+        self.notify(
+            f"not enough memory for {models} models side by side: "
+            f"starting them again, {self.checkpoint.max_models} at a time"
+        )
+        self._save()
+
+    def _save(self, tasks: list[Task] | None = None, cohort: Cohort | None = None) -> None:
+        """Write the checkpoint, with a cohort in training if there is one."""
+        start = time.monotonic()
+        peaks = (self.checkpoint.peak_memory, peak_memory(self.dataset.x.device))
+        self.checkpoint.peak_memory = max((p for p in peaks if p is not None), default=None)
+        checkpoint = self.checkpoint
+        if tasks is not None and cohort is not None:
+            names = tuple(task.name for task in tasks)
+            checkpoint = replace(checkpoint, tasks=names, cohort=cohort.state())
+        save_checkpoint(self.path, checkpoint)
+        self.saved = time.monotonic()
+        if self.checkpoint_seconds > 0:
+            self.pause = max(self.checkpoint_seconds, (self.saved - start) / SAVING_SHARE)
+
+    def _record(self) -> None:
+        """Append the records of the folds that are finished and not recorded yet."""
+        scores = self.protocol.scores(self.plan, self.checkpoint.done)
+        self.records.add([self._make_record(score) for score in scores])
+
+    def _make_record(self, score: FoldScore) -> Record:
+        seconds = sum(result.seconds for result in score.results)
+        return Record(
+            **vars(self.heading),
+            repeat=score.repeat,
+            fold=score.fold,
+            settings={
+                "architecture": asdict(score.task.method.architecture),
+                "training": asdict(score.task.method.training),
+            },
+            accuracy=100 * score.accuracy,
+            epoch=score.epoch,
+            parameters=score.results[-1].parameters,
+            seconds=seconds,
+            graphs_per_second=sum(result.graphs for result in score.results) / max(seconds, 1e-9),
+            peak_memory=self.checkpoint.peak_memory,
+            details=score.details,
+        )
+
+    def _status(self, tasks: list[Task], cohort: Cohort) -> Status:
+        models = self.protocol.models(self.plan)
+        finished = len(self.checkpoint.done)
+        max_epochs = max(task.method.training.epochs for task in tasks)
+        active, graphs = sum(cohort.active), sum(graphs_seen(cohort))
+        epoch_graphs = sum(len(task.split.train) for task in tasks) / len(tasks)  # of a model
+        later = models - finished - len(tasks)
+        left = epoch_graphs * (active * (max_epochs - cohort.epoch) + later * max_epochs)
+        return Status(
+            models=models,
+            finished=finished,
+            folds=len(self.records.folds),
+            records=tuple(self.records.found),
+            tasks=tuple(task.name for task in tasks),
+            active=active,
+            epoch=cohort.epoch,
+            max_epochs=max_epochs,
+            accuracies=cohort.mean_accuracies,
+            graphs=graphs,
+            seconds=cohort.seconds,
+            seconds_left=left * cohort.seconds / max(graphs, 1),
+        )

@@ -1,0 +1,149 @@
+"""The plan of an evaluation: its folds, the models to train for them, and what is kept of each model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffpool.baselines.prepare import Watch, prepare, resolved
+from diffpool.data import Fold, GraphDataset, read_folds, stratified_folds
+from diffpool.errors import SettingError
+from diffpool.experiments.methods import Method, with_settings
+
+FOLDS = 10
+
+# The index of a stage is the first number of the seeds derived for it: the order must not change.
+STAGES = ("folds", "fold", "point", "final", "hold-out", "inner")
+
+FoldIndex = tuple[int, int]  # repeat, fold
+GivenFolds = str | Path | Sequence[Fold] | None
+
+
+def derived_seed(seed: int, stage: str, *indices: int) -> int:
+    """The seed of one part of a run; it depends on these arguments only."""
+    key = (STAGES.index(stage), *indices)
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
+
+
+def fold_indices(folds: Sequence[Sequence[Fold]]) -> list[FoldIndex]:
+    """(repeat, fold) of every fold, in the order of the records."""
+    return [(r, f) for r, own in enumerate(folds) for f in range(len(own))]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A method, before any choice of settings, and the folds to evaluate it on."""
+
+    method: Method
+    seed: int
+    y: np.ndarray = field(repr=False)
+    folds: tuple[tuple[Fold, ...], ...]  # of each repeat
+
+    def fold_indices(self) -> list[FoldIndex]:
+        return fold_indices(self.folds)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One model to train. Its split has test graphs only if its test accuracy is reported."""
+
+    name: str  # unique within the run; also names its result in a checkpoint
+    method: Method
+    split: Fold
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is kept of a trained model."""
+
+    epoch: int  # the best one, with the lowest validation loss
+    validation_loss: float  # in that epoch
+    validation_accuracy: float  # in that epoch
+    curve: tuple[float, ...]  # validation accuracy after every epoch
+    test_accuracy: float | None
+    parameters: int
+    graphs: int  # training graphs seen, summed over epochs
+    seconds: float  # its share of the time of all models trained side by side
+
+
+Results = Mapping[str, Trained]  # by the names of the tasks
+
+
+@dataclass(frozen=True, eq=False)
+class FoldScore:
+    """The accuracy on a fold (0 to 1), and the models that it comes from."""
+
+    repeat: int
+    fold: int
+    accuracy: float
+    epoch: int
+    task: Task  # its settings are recorded
+    results: tuple[Trained, ...]  # of all models trained for this fold
+    details: dict[str, Any]
+
+
+def prepared(
+    method: Method, dataset: GraphDataset, watch: Watch = lambda share: None
+) -> tuple[Method, GraphDataset]:
+    """The method with the settings that depend on the data set, and the data set with precomputed structures.
+
+    `watch` is called with the share of the structures computed so far. If both are prepared already, they are returned
+    at once.
+    """
+    architecture = resolved(method.architecture, dataset.graphs.layout.sizes.numpy())
+    graphs = prepare(architecture, dataset.graphs, watch=watch)
+    return replace(method, architecture=architecture), replace(dataset, graphs=graphs)
+
+
+def make_plan(
+    method: Method,
+    dataset: GraphDataset,
+    repeats: int = 1,
+    seed: int = 0,
+    folds: GivenFolds = None,
+) -> Plan:
+    """The plan for a data set of classes; see `make_folds`."""
+    refuse_regression(dataset.name, dataset.regression)
+    y = dataset.y.cpu().numpy()
+    return Plan(method, seed, y, make_folds(y, repeats, seed, folds))
+
+
+def make_folds(
+    y: np.ndarray, repeats: int, seed: int, folds: GivenFolds
+) -> tuple[tuple[Fold, ...], ...]:
+    """The folds of every repeat: the given ones (a file, or folds), or new stratified ones for each repeat."""
+    if isinstance(folds, str | Path):
+        folds = read_folds(folds, len(y), FOLDS)
+    if folds is not None:
+        return (tuple(folds),) * repeats
+    seeds = [derived_seed(seed, "folds", repeat) for repeat in range(repeats)]
+    return tuple(tuple(stratified_folds(y, own, FOLDS)) for own in seeds)
+
+
+def refuse_regression(name: str, regression: bool) -> None:
+    """Raise an error for a data set of targets: protocols report accuracies."""
+    if regression:
+        raise SettingError(
+            f"protocols report accuracies and need classes, but {name} has targets: "
+            "use `diffpool train`, which reports the error of a regression"
+        )
+
+
+def make_task(
+    plan: Plan,
+    repeat: int,
+    fold: int,
+    stage: str,
+    number: int,
+    split: Fold,
+    changes: Mapping[str, Any] | None = None,
+) -> Task:
+    """The model with this number in a stage of a fold, with its own seed."""
+    seed = derived_seed(plan.seed, stage, repeat, fold, number)
+    method = with_settings(plan.method, {**(changes or {}), "seed": seed})
+    name = f"repeat {repeat}, fold {fold}" + ("" if stage == "fold" else f", {stage} {number}")
+    return Task(name, method, split)

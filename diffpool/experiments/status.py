@@ -1,0 +1,43 @@
+"""The progress of a run, for displays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from diffpool.experiments.records import Record
+
+
+@dataclass(frozen=True)
+class Status:
+    """The progress of an evaluation of a neural network after an epoch."""
+
+    models: int  # to train in total
+    finished: int  # models
+    folds: int  # to record in total
+    records: tuple[Record, ...]  # so far
+    tasks: tuple[str, ...]  # names of the models in training, side by side
+    active: int  # models among them that continue
+    epoch: int
+    max_epochs: int
+    accuracies: list[float]  # mean validation accuracy after every epoch
+    graphs: int  # training graphs seen by these models so far
+    seconds: float  # training time of these models so far
+    seconds_left: float  # at most: models may stop early
+
+
+@dataclass(frozen=True)
+class KernelStatus:
+    """The progress of an evaluation of a graph kernel with an SVM."""
+
+    gram: float  # share of the Gram matrices computed
+    fits: int  # SVMs to fit since the run was started or resumed
+    fitted: int  # so far
+    folds: int  # to record in total
+    records: tuple[Record, ...]  # so far
+    seconds_left: float | None  # None: unknown
+
+
+Watch = Callable[[Status], None]
+KernelWatch = Callable[[KernelStatus], None]
+Notify = Callable[[str], None]  # takes a message to show to the user

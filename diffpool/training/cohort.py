@@ -1,0 +1,295 @@
+"""The training loop, for M models side by side: one row of metrics per model and epoch, then the best parameters.
+
+A single model is a cohort of one. Every model is identical to one trained on its own: its batches come from its own
+seed, its losses and gradients from its own graphs. Models that have stopped early are dropped from the computation.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffpool.data import Fold, GraphDataset
+from diffpool.errors import TrainingError
+from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
+from diffpool.nn import Dropout, GraphClassifier, Standardize, check_models, take
+from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.optimizer import Optimizer
+from diffpool.training.scores import Scorer, Scores, score_sums
+from diffpool.training.settings import Training
+from diffpool.training.step import loss_weights, make_stepper, train_step
+
+State = dict[str, Tensor]
+NO_GRAPHS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Metrics of one model after one epoch: losses averaged over graphs, accuracies from 0 to 1."""
+
+    epoch: int
+    train_loss: float  # with the auxiliary losses
+    train_class_loss: float  # without them
+    train_accuracy: float | None  # None for regression, here and below
+    validation_loss: float  # without the auxiliary losses; decides on early stopping
+    validation_accuracy: float | None
+    best: bool  # the lowest validation loss so far
+    seconds: float  # of all models side by side
+
+
+def train(
+    model: GraphClassifier, dataset: GraphDataset, fold: Fold, config: Training
+) -> Iterator[Epoch]:
+    """Train on one split until the validation loss has not decreased for `patience` epochs.
+
+    The model and the data set are on the same device. When the iterator ends or is closed, the model has the
+    parameters of its best epoch.
+    """
+    cohort = Cohort(model, dataset, [fold], [config])
+    try:
+        while not cohort.finished:
+            row = cohort.train_epoch()[0]
+            assert row is not None
+            yield row
+    finally:
+        cohort.restore_best()
+
+
+class Cohort:
+    """M models of one architecture in training, each on its own fold with its own settings.
+
+    `model` contains all M models, with their best parameters after `restore_best`. `in_training` contains the models
+    `members`: at first all of them (it is `model` itself); when half of them have stopped, the others move to a
+    smaller copy, so that stopped models cost nothing. Custom modules follow the convention of `nn/side_by_side.py`.
+
+    Attributes:
+        epoch, seconds: epochs trained so far, and their time.
+        best, best_loss, best_epoch: parameters, validation loss and number of the best epoch of each model.
+        curves: validation loss and accuracy (NaN for regression) of each model after each of its epochs.
+        mean_accuracies: mean validation accuracy over the models after each epoch; a model that has stopped counts
+            with its last accuracy.
+    """
+
+    def __init__(
+        self,
+        model: GraphClassifier,
+        dataset: GraphDataset,
+        folds: Sequence[Fold],
+        configs: Sequence[Training],
+    ):
+        check_models(model, len(folds))
+        self.model, self.dataset = model, dataset
+        self.folds, self.configs = list(folds), list(configs)
+        self.batches = CohortBatches(dataset, model.clusters)
+        self._set_members(model, range(len(self)))
+        self.epoch, self.seconds = 0, 0.0
+        self.best_loss = np.full(len(self), math.inf)
+        self.best_epoch = np.zeros(len(self), np.int64)
+        self.best: State = {name: t.clone() for name, t in model.state_dict().items()}
+        self.curves: list[list[tuple[float, float]]] = [[] for _ in folds]
+        self.mean_accuracies: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self.folds)
+
+    def _set_members(self, model: GraphClassifier, members: Sequence[int]) -> None:
+        """Train these models of the cohort from now on; `model` contains them and no others."""
+        self.in_training, self.members = model, list(members)
+        folds, configs = [self.folds[m] for m in members], [self.configs[m] for m in members]
+        models = len(configs)
+        self.optimizer = Optimizer(model, configs)
+        self.loss_weights = loss_weights(configs, self.dataset.x)
+        self.dropout: Dropout | None = None
+        if any(config.dropout for config in configs) or model.draws:
+            rates, seeds = [c.dropout for c in configs], [c.seed for c in configs]
+            self.dropout = Dropout(rates, seeds, self.optimizer.steps)
+        # Sums over an epoch of both losses and of correct predictions: on the device, read once per epoch.
+        self.sums = self.dataset.x.new_zeros(models, 3, dtype=torch.float64)
+        self.scorer = Scorer(model, self.batches, models)
+        sizes = [min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True)]
+        self.stepper = make_stepper(self.batches, self.step, models, max(sizes))
+
+    @property
+    def active(self) -> list[bool]:
+        """Which models continue: epochs are left, and the validation loss decreased in the last `patience` epochs."""
+        return [
+            self.epoch < config.epochs and self.epoch - best < config.patience
+            for config, best in zip(self.configs, self.best_epoch.tolist(), strict=True)
+        ]
+
+    @property
+    def finished(self) -> bool:
+        return not any(self.active)
+
+    def train_epoch(self) -> list[Epoch | None]:
+        """Train every active model for one epoch. Returns a row of metrics per model, None for stopped ones."""
+        start = time.perf_counter()
+        active = self.active
+        self._drop_stopped(active)
+        self.epoch += 1
+        means = self.train_on([self._order(m) if active[m] else NO_GRAPHS for m in self.members])
+        validation = [self.folds[m].validation if active[m] else NO_GRAPHS for m in self.members]
+        scores = self.scorer(validation)
+        seconds = time.perf_counter() - start
+        rows: list[Epoch | None] = [None] * len(self)
+        for m, own_means, own_scores in zip(self.members, means.tolist(), scores, strict=True):
+            if active[m]:
+                rows[m] = self._row(m, own_means, own_scores, seconds)
+        self._keep_best(rows)
+        self._extend_curves(rows)
+        self.seconds += seconds
+        return rows
+
+    def train_on(self, orders: Sequence[np.ndarray]) -> np.ndarray:
+        """Train each of `members` on its graphs in this order; a model without graphs does not change.
+
+        Returns for each model the mean loss with and without the auxiliary losses, and the accuracy: [M, 3].
+        """
+        self.in_training.train()
+        self.sums.zero_()
+        self.stepper.epoch(orders, [self.configs[m].batch_size for m in self.members])
+        counts = np.array([max(len(order), 1) for order in orders])
+        return self.sums.cpu().numpy() / counts[:, None]
+
+    def step(
+        self, graphs: SparseGraphs, plan: tuple[Layout, ...], x: Tensor, y: Tensor, real: Tensor
+    ) -> None:
+        """One training step on the parts of a `CohortBatch`; losses and correct predictions are added to `sums`."""
+        model, optimizer = self.in_training, self.optimizer
+        prediction, loss = train_step(
+            model, optimizer, graphs, plan, x, y, real, self.loss_weights, self.dropout
+        )
+        self.sums += torch.cat([loss[:, None], score_sums(prediction.logits.detach(), y, real)], 1)
+
+    def _order(self, model: int) -> np.ndarray:
+        """The training graphs of a model in the order of this epoch."""
+        rng = np.random.default_rng([self.configs[model].seed, self.epoch])
+        return rng.permutation(self.folds[model].train)
+
+    def _row(self, model: int, means: list[float], scores: Scores, seconds: float) -> Epoch:
+        loss, class_loss, accuracy = means
+        for value in (loss, scores.loss):
+            if not math.isfinite(value):
+                which = "" if len(self) == 1 else f" of model {model + 1}"
+                raise TrainingError(
+                    f"the loss became {value} in epoch {self.epoch}{which}: try a learning rate below "
+                    f"{self.configs[model].learning_rate:g}, or look for huge values in the features",
+                    model,
+                )
+        return Epoch(
+            epoch=self.epoch,
+            train_loss=loss,
+            train_class_loss=class_loss,
+            train_accuracy=None if self.dataset.regression else accuracy,
+            validation_loss=scores.loss,
+            validation_accuracy=scores.accuracy,
+            best=scores.loss < float(self.best_loss[model]),
+            seconds=seconds,
+        )
+
+    def _keep_best(self, rows: Sequence[Epoch | None]) -> None:
+        """Copy the parameters of the models that have just had their best epoch."""
+        improved = []
+        for m, row in enumerate(rows):
+            if row is not None and row.best:
+                improved.append(m)
+                self.best_loss[m], self.best_epoch[m] = row.validation_loss, row.epoch
+        if not improved:
+            return
+        device = self.dataset.x.device
+        target = torch.tensor(improved, device=device)
+        source = torch.tensor([self.members.index(m) for m in improved], device=device)
+        for name, tensor in self.in_training.state_dict().items():
+            if len(self) == 1:  # its tensors may lack the leading axis of the models
+                self.best[name].copy_(tensor)
+            else:
+                self.best[name][target] = tensor[source]
+
+    def _extend_curves(self, rows: Sequence[Epoch | None]) -> None:
+        for row, curve in zip(rows, self.curves, strict=True):
+            if row is not None:
+                accuracy = row.validation_accuracy
+                curve.append((row.validation_loss, math.nan if accuracy is None else accuracy))
+        self.mean_accuracies.append(fmean(curve[-1][1] for curve in self.curves))
+
+    def _drop_stopped(self, active: Sequence[bool]) -> None:
+        """Continue with the active models only, if they are at most half of the members.
+
+        A model moves at most log2 M times. When it moves depends on the state alone, so a resumed run does the same.
+        """
+        kept = [index for index, m in enumerate(self.members) if active[m]]
+        if not kept or 2 * len(kept) > len(self.members):
+            return
+        state = {name: tensor[kept] for name, tensor in self.optimizer.state().items()}
+        del self.stepper  # frees the memory of captured steps, which is needed now
+        self._set_members(take(self.in_training, kept), [self.members[index] for index in kept])
+        self.optimizer.load_state(state)
+
+    def restore_best(self) -> None:
+        """Load the parameters of the best epoch of every model into `model`."""
+        self.model.load_state_dict(self.best)
+
+    def state(self) -> State:
+        """All tensors that `load_state` needs to continue from here."""
+        numbers = {
+            "epoch": torch.tensor(self.epoch),
+            "seconds": torch.tensor(self.seconds, dtype=torch.float64),
+            "best_loss": torch.from_numpy(self.best_loss),
+            "best_epoch": torch.from_numpy(self.best_epoch),
+            "members": torch.tensor(self.members),
+        }
+        curves = [torch.tensor(c, dtype=torch.float64).reshape(-1, 2) for c in self.curves]
+        parts = {
+            "run": numbers,
+            "curve": {str(m): curve for m, curve in enumerate(curves)},
+            "model": self.in_training.state_dict(),
+            "best": self.best,
+            "optimizer": self.optimizer.state(),
+        }
+        return {f"{part}.{name}": t for part, state in parts.items() for name, t in state.items()}
+
+    def load_state(self, state: State) -> None:
+        """Continue from a state."""
+
+        def part(prefix: str) -> State:
+            return {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
+
+        self.epoch, self.seconds = int(state["run.epoch"]), float(state["run.seconds"])
+        self.best_loss = state["run.best_loss"].numpy().copy()
+        self.best_epoch = state["run.best_epoch"].numpy().copy()
+        curves = [state[f"curve.{m}"].tolist() for m in range(len(self))]
+        self.curves = [[(loss, accuracy) for loss, accuracy in curve] for curve in curves]
+        self.mean_accuracies = [
+            fmean(curve[min(epoch, len(curve) - 1)][1] for curve in self.curves)
+            for epoch in range(self.epoch)
+        ]
+        members = state["run.members"].tolist()
+        if members != self.members:
+            complete = len(members) == len(self)
+            self._set_members(self.model if complete else take(self.model, members), members)
+        self.in_training.load_state_dict(part("model."))
+        self.optimizer.load_state(part("optimizer."))
+        for name, tensor in part("best.").items():
+            self.best[name].copy_(tensor)
+
+
+def fit_inputs(
+    model: GraphClassifier, dataset: GraphDataset, graphs: np.ndarray, index: int = 0
+) -> None:
+    """Fit the standardization of input columns to the nodes of these graphs, the training part.
+
+    `index`: which of M models side by side.
+    """
+    if dataset.feature_map is None or not isinstance(model.inputs, Standardize):
+        return
+    _, nodes = dataset.graphs.select(graphs)
+    columns = torch.from_numpy(dataset.feature_map.standardized).to(nodes.device)
+    model.inputs.fit(dataset.x[nodes], columns, index)
