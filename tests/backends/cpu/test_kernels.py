@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import sys
+import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -13,13 +11,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from samples import KINDS, Sample, gradients, local, randn, sample, second_derivative
+from samples import KINDS, Sample, gradients, local, randn, sample
 from torch import Tensor
 
 from diffpool.architecture import PAPER
 from diffpool.backends import select as native
 from diffpool.builder import build
 from diffpool.data import embedded
+from diffpool.errors import DataError
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import BatchNorm, DiffPool, Encoder, Sage
@@ -294,48 +293,22 @@ def test_frozen_parameters_do_not_stop_the_gradient_of_the_others() -> None:
         close(a, b, 1e-4)
 
 
-def right_or_refused(function: Callable[[], Tensor], expected: Tensor) -> None:
-    """An exception is a fine answer to inputs that do not fit; other numbers are not."""
-    try:
-        out = function()
-    except (RuntimeError, ValueError, TypeError, IndexError):
-        return
-    assert out.shape == expected.shape
-    close(out, expected)
-
-
 @pytest.mark.parametrize("storage", ["sparse", "dense"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_graphs_in_double_precision_are_not_misread_as_single(weighted: bool, storage: str) -> None:
+def test_graphs_in_double_precision_with_features_in_single_are_refused(
+    weighted: bool, storage: str
+) -> None:
+    """They must not be read as single precision. PyTorch raises, as for any mix of types."""
     batch = sample(weighted=weighted)
-    layers = encoder()
-    expected = copy.deepcopy(layers)(batch.sparse.to(dtype=torch.float32), batch.x.float())
-    right_or_refused(lambda: layers(getattr(batch, storage), batch.x.float()), expected)
-
-
-REFUSAL = """
-import torch
-from diffpool.graphs import SparseGraphs
-from diffpool.nn import Encoder, Sage
-graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
-layers = Encoder(Sage, [3, 5], order=("l2", "relu", "batch")).train()
-try:
-    layers(graphs, torch.randn(7 + {extra}, 3))
-except Exception:
-    print("refused")
-"""
+    with pytest.raises(RuntimeError, match="Double"):
+        encoder()(getattr(batch, storage), batch.x.float())
 
 
 @pytest.mark.parametrize("extra", [-2, 100])
 def test_another_number_of_feature_rows_than_nodes_is_refused(extra: int) -> None:
-    """In a process of its own: reading past the end of an array can end it."""
-    run = subprocess.run(
-        [sys.executable, "-c", REFUSAL.format(extra=extra)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (run.returncode, run.stdout) == (0, "refused\n")
+    graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
+    with pytest.raises(DataError, match=f"7 nodes, got {7 + extra}"):
+        encoder()(graphs, torch.randn(7 + extra, INPUTS))
 
 
 def test_features_with_strides_are_read_as_they_are() -> None:
@@ -359,21 +332,18 @@ def test_a_cotangent_with_strides_is_read_as_it_is() -> None:
     assert torch.equal(a, b)
 
 
-def test_a_second_derivative_of_fused_layers_is_right_or_refused() -> None:
+def test_a_second_derivative_of_fused_layers_is_refused() -> None:
     batch = sample()
-    single = encoder()
-    double = copy.deepcopy(single).double()
     x = batch.x.float().requires_grad_()
-    ours = second_derivative(single(batch.sparse.to(dtype=torch.float32), x).square().sum(), x)
-    if ours is not None:
-        x = batch.x.requires_grad_()
-        close(ours[0], second_derivative(double(batch.sparse, x).square().sum(), x)[0], 1e-3)
+    loss = encoder()(batch.sparse.to(dtype=torch.float32), x).square().sum()
+    (first,) = torch.autograd.grad(loss, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        first.square().sum().backward()
 
 
-def test_the_environment_can_leave_the_kernels_unused() -> None:
-    code = "from diffpool.backends import select as native; print(native.kernels)"
-    environment = {**os.environ, "DIFFPOOL_NATIVE": "0"}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert run.stdout == "None\n"
+def test_the_environment_can_leave_the_kernels_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIFFPOOL_NATIVE", "0")
+    spec = importlib.util.spec_from_file_location("select_again", native.__file__)
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    assert again.kernels is None
