@@ -27,7 +27,6 @@ blocks = pytest.importorskip("diffpool.backends.triton.blocks")
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("_poisoned_memory")]
 
 ONE = replace(PAPER, ratio=0.4, layers_before=2, layers_after=1)
-TWO = replace(ONE, poolings=2)
 CONCATENATED = replace(
     ONE,
     concat=True,
@@ -37,14 +36,13 @@ CONCATENATED = replace(
     head=(5,),
 )
 ARCHITECTURES = {
-    "one pooling": ONE,
-    "two poolings": TWO,
+    "two poolings": replace(ONE, poolings=2),
     "concatenated layers": replace(CONCATENATED, poolings=2),
     "clusters of the data set": replace(ONE, clusters="dataset", readout="max"),
     "gin": replace(ONE, conv="gin"),
     "released": RELEASED,
-    "straight-through": replace(TWO, assignment="straight-through"),
-    "random": replace(TWO, pooler="random"),
+    "straight-through": replace(ONE, assignment="straight-through"),
+    "random": replace(ONE, pooler="random"),
     "uniform": replace(ONE, pooler="uniform"),
     "s2v": replace(PAPER, conv="s2v", layers_before=1, layers_after=1, last_order=("batch",)),
     "set2set": replace(ONE, poolings=0, readout="set2set"),
@@ -151,11 +149,9 @@ def test_a_model_with_the_kernels_equals_the_modules(name: str, device: str, soa
     compare(ARCHITECTURES[name], uneven(undirected=True), device, modes)
 
 
-def test_a_model_on_directed_edges_equals_the_modules(device: str) -> None:
-    compare(CONCATENATED, uneven(undirected=False), device)
-
-
-def test_rows_of_several_sizes(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels that handle short and long rows separately, with a small bound for the short ones."""
+def test_directed_edges_and_rows_of_several_sizes(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels handle short and long rows separately; here with a small bound for the short ones."""
     monkeypatch.setattr(blocks, "FIRST", 8)
-    compare(CONCATENATED, uneven(undirected=True), device)
+    compare(CONCATENATED, uneven(undirected=False), device)
