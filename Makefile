@@ -14,7 +14,7 @@ help:
 	@echo "make format  format the code"
 	@echo "make clean   remove the virtual environment and the demo's files"
 
-# The package itself is installed with PIP_CONSTRAINT, so that its build sees the same versions.
+# PyTorch and setuptools come first: the package is built without isolation, with the tested versions.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=python3.12 …"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

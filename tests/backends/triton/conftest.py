@@ -14,12 +14,6 @@ from diffpool.backends import select
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@pytest.fixture
-def device() -> str:
-    """Where the kernels run: on the CPU in the interpreter, otherwise on the GPU."""
-    return "cpu" if INTERPRETED else "cuda"
-
-
 @pytest.fixture(autouse=True)
 def _no_c_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the Triton kernels and the plain code are compared."""
