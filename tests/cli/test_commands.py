@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from diffpool import load_model
-from diffpool.cli.commands import app, main
+from diffpool.cli.commands import app
 from diffpool.version import VERSION
 
 SMALL = ["--epochs", "2", "--device", "cpu"]
@@ -89,7 +89,7 @@ def test_version():
 
 
 def test_help_teaches():
-    text = run("--help").output
+    text = shell("train", "--help").stdout
     for word in ("graphsage", "clusters.png", "Examples", "DIFFPOOL_DATA", "--learning-rate"):
         assert word in text
 
@@ -111,15 +111,22 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("words", "named"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_gives_a_clear_message_and_exit_code_2(
-    words, named, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setenv("DIFFPOOL_DATA", "")
+def test_a_mistake_gives_a_clear_message_and_exit_code_2(words, named, tmp_path):
+    environment = {"DIFFPOOL_DATA": ""}
     out = [] if "--out" in words else ["--out", str(tmp_path / "m")]
-    monkeypatch.setattr(sys, "argv", ["diffpool", *words, *out])
-    with pytest.raises(SystemExit) as exit_code:
-        main()
-    errors = capsys.readouterr().err
-    assert exit_code.value.code == 2
-    assert "Traceback" not in errors
-    assert named in errors
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "diffpool.cli.commands",
+            *words,
+            *(out if words[0] == "train" else []),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**__import__("os").environ, **environment},
+    )
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert named in result.stderr

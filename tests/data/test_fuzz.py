@@ -1,4 +1,4 @@
-"""Damaged input: a mutated file gives a valid data set or model, or one of the package's errors.
+"""Damaged input: a mutated file gives a valid data set or model, or one of the project's errors.
 
 No other exception, no hang, no file left behind. The mutations come from a seed, so a failure can be reproduced.
 `--soak` runs ten times as many.
@@ -117,7 +117,7 @@ def check(raw: RawGraphs) -> None:
 
 
 def attempt(read: Callable[[], None], what: str) -> bool:
-    """Whether it was read. Any exception other than the package's own is a failure that names the mutation."""
+    """Whether it was read. Any exception other than the project's own is a failure that names the mutation."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -146,7 +146,9 @@ def files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-def test_damaged_tu_folders(tmp_path: Path, repeats: Repeats) -> None:
+def test_a_damaged_tu_folder_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     write_tu(tmp_path / "whole", raw_graphs())
     texts = {p.name: p.read_bytes() for p in (tmp_path / "whole").iterdir()}
     check(read_graphs(tmp_path / "whole"))
@@ -168,7 +170,9 @@ def test_damaged_tu_folders(tmp_path: Path, repeats: Repeats) -> None:
     assert outcomes == {True, False}
 
 
-def test_damaged_zips(tmp_path: Path, repeats: Repeats) -> None:
+def test_a_damaged_zip_file_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     write_tu(tmp_path / "toy", raw_graphs())
     packed = Path(
         shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path / "toy")
@@ -182,7 +186,9 @@ def test_damaged_zips(tmp_path: Path, repeats: Repeats) -> None:
         assert files(tmp_path) == before
 
 
-def test_damaged_json_lines(tmp_path: Path, repeats: Repeats) -> None:
+def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     write_jsonl(tmp_path / "whole.jsonl", raw_graphs())
     text = (tmp_path / "whole.jsonl").read_bytes()
     rng = random.Random(3)
@@ -196,7 +202,9 @@ def test_damaged_json_lines(tmp_path: Path, repeats: Repeats) -> None:
     assert outcomes == {True, False}
 
 
-def test_damaged_model_directories(tmp_path: Path, repeats: Repeats) -> None:
+def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     raw = raw_graphs()
     dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
     method = settings_for("diffpool", "toy", epochs=1, hidden=4)

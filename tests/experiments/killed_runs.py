@@ -1,9 +1,9 @@
-"""A script for test_kill.py: start a run, kill it at random moments, start it again, and let it finish at last.
+"""A script for test_kill.py: kill a run at random times, resume it each time, and finally let it finish.
 
     python killed_runs.py FOLDER PROTOCOL KILLS
 
 One process forks for every start, because importing torch takes seconds; only the child is killed. Writes
-FOLDER/alone.jsonl, an undisturbed run, and FOLDER/killed-N.jsonl; prints the number of kills.
+FOLDER/alone.jsonl, an uninterrupted run, and FOLDER/killed-N.jsonl; prints the number of kills.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3]}), final_runs=1)
 
 
 def run(protocol: str, out: Path) -> None:
-    """Start or continue the run; patience and dropout make some models stop early."""
+    """Start or resume the run; patience and dropout make some models stop early."""
     method = settings_for(
         "diffpool", "embedded", hidden=4, batch_size=10, epochs=6, patience=1, dropout=0.2
     )

@@ -1,4 +1,4 @@
-"""A run that is killed again and again ends with the records of an undisturbed run."""
+"""A run that is killed repeatedly ends with the records of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("protocol", ["paper", "tenfold", "nested"])
-def test_a_run_killed_at_random_moments_ends_with_the_same_records(
+def test_a_run_killed_at_random_times_ends_with_the_same_records(
     protocol: str, tmp_path: Path, soak: bool
 ) -> None:
     kills = 30 if soak else 3
