@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Without a GPU, the tests of the Triton kernels run in the interpreter only (target `kernels`).
+WITHOUT_GPU := $(if $(shell command -v nvidia-smi),,-m "not triton")
 
 .PHONY: help demo test soak lint types tests kernels format clean
 
@@ -39,7 +41,7 @@ types: $(VENV)/.installed
 	@$(BIN)/mypy --no-error-summary
 
 tests: $(VENV)/.installed
-	@$(PYTEST) -n $(WORKERS) --dist worksteal $(if $(SOAK),--soak)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal $(WITHOUT_GPU) $(if $(SOAK),--soak)
 
 # The Triton kernels, in Triton's interpreter: it needs no GPU, and must be chosen before Triton is imported.
 kernels: $(VENV)/.installed
