@@ -1,19 +1,24 @@
-# Everything here sets itself up: a virtual environment with the tested versions, on a machine with Python 3.11 or newer.
+# Every target sets up a virtual environment with the tested versions first; Python 3.11 or newer is required.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Without a GPU, the tests of the Triton kernels run in the interpreter only (target `kernels`).
+WITHOUT_GPU := $(if $(shell command -v nvidia-smi),,-m "not triton")
 
-.PHONY: help demo test format clean
+.PHONY: help demo test soak lint types tests kernels format clean
 
 help:
 	@echo "make demo    train DiffPool and a flat GNN on generated data, about three minutes"
-	@echo "make test    formatter, linter, type checker and tests"
+	@echo "make test    formatter, linter, type checker and tests, at most five minutes on two cores"
+	@echo "make soak    the same with the full counts of the repeated tests (fuzzing, kills, properties)"
 	@echo "make format  format the code"
-	@echo "make clean   remove the virtual environment and what the demo wrote"
+	@echo "make clean   remove the virtual environment and the demo's files"
 
-# The package itself is installed with PIP_CONSTRAINT, so that its build sees the same versions.
+# PyTorch and setuptools come first: the package is built without isolation, with the tested versions.
 $(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=python3.12 …"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch setuptools
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
@@ -22,11 +27,26 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py --out demo
 
-test: $(VENV)/.installed
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest
+# All parts run at the same time and to their end; one that fails makes the whole fail. Only `tests` prints while it
+# runs. The others print when they have finished, the linter and the type checker only if they find something.
+test soak: $(VENV)/.installed
+	@$(MAKE) --no-print-directory --keep-going -j4 lint types kernels tests SOAK=$(filter soak,$@) \
+		|| { echo "make $@ failed: see above"; exit 1; }
+
+lint: $(VENV)/.installed
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+
+types: $(VENV)/.installed
+	@$(BIN)/mypy --no-error-summary
+
+tests: $(VENV)/.installed
+	@$(PYTEST) -n $(WORKERS) --dist worksteal $(WITHOUT_GPU) $(if $(SOAK),--soak)
+
+# The Triton kernels, in Triton's interpreter: it needs no GPU, and must be chosen before Triton is imported.
+kernels: $(VENV)/.installed
+	@output=$$(TRITON_INTERPRET=1 $(PYTEST) -m triton $(if $(SOAK),--soak) tests/backends 2>&1); status=$$?; \
+		printf '\nTriton kernels in the interpreter:\n%s\n' "$$output"; exit $$status
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""Random ragged batches from a seed: the same graphs as dense matrices and as the batch types of the package."""
+"""Random ragged batches, as dense matrices and as the batch types of the package."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A batch of graphs: adjacency matrices [n_g, n_g] and features [n_g, F] of each."""
+    """A batch of graphs: the adjacency matrix [n_g, n_g] and the features [n_g, F] of each."""
 
     adjs: list[Tensor]
     xs: list[Tensor]
@@ -44,7 +44,7 @@ class Sample:
 
     @property
     def sparse(self) -> SparseGraphs:
-        """The batch as an edge list; without weights where all are 1."""
+        """The batch as an edge list, without weights if all are 1."""
         sources, targets, weights, start = [], [], [], 0
         for adj in self.adjs:
             target, source = adj.nonzero().T
@@ -72,7 +72,7 @@ class Sample:
         return Sample([self.adjs[g] for g in graphs], [self.xs[g] for g in graphs])
 
     def relabelled(self, seed: int, only: int | None = None) -> Sample:
-        """The nodes of every graph (or of one graph only) in another order."""
+        """The same graphs with the nodes of every graph (or of graph `only`) permuted."""
         generator = torch.Generator().manual_seed(seed)
         adjs, xs = [], []
         for graph, (adj, x) in enumerate(zip(self.adjs, self.xs, strict=True)):
@@ -97,7 +97,7 @@ def sample(
     directed: bool = False,
     loops: bool = False,
 ) -> Sample:
-    """Random graphs with these sizes in float64; those numbered in `edgeless` have no edges."""
+    """Random graphs of these sizes, in float64; the graphs in `edgeless` have no edges."""
     generator = torch.Generator().manual_seed(seed)
     adjs, xs = [], []
     for graph, n in enumerate(sizes):
@@ -118,20 +118,20 @@ def random(*shape: int, generator: torch.Generator) -> Tensor:
 
 
 def randn(*shape: int, seed: int) -> Tensor:
-    """Normal numbers in float64."""
+    """Normally distributed numbers, in float64."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, dtype=torch.float64, generator=generator)
 
 
 def local(parts: Sequence[Tensor], width: int) -> Tensor:
-    """Blocks of different sizes with local columns: zeros to the right up to `width`."""
+    """Stack blocks with local columns, padded with zeros to `width`."""
     padded = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts]
     return torch.cat(padded)
 
 
 def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """The gradients of a number; zero for an input that it does not depend on."""
-    if not value.requires_grad:  # of no input at all, as in a batch without graphs
+    """The gradients of a scalar; zero for inputs that it does not depend on."""
+    if not value.requires_grad:  # it depends on no input, as in a batch without graphs
         return tuple(torch.zeros_like(i) for i in inputs)
     found = torch.autograd.grad(value, inputs, allow_unused=True, retain_graph=True)
     return tuple(
@@ -140,7 +140,7 @@ def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 
 def second_derivative(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...] | None:
-    """The gradients of the summed squares of the gradients; None if PyTorch refuses a second derivative."""
+    """The gradients of the sum of squared gradients; None if PyTorch refuses a second derivative."""
     try:
         first = torch.autograd.grad(value, inputs, create_graph=True)
         return torch.autograd.grad(sum(gradient.square().sum() for gradient in first), inputs)

@@ -1,11 +1,10 @@
-"""Batches drawn on the device are those made on the host. Without a GPU Triton's interpreter runs the kernel."""
+"""Batches drawn on the device equal the batches from the host."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from interpreter import needs_triton, says_equal
 
 from diffpool.backends.capture import Capacity, Drawing, device_layout
 from diffpool.data import embedded
@@ -84,77 +83,3 @@ def test_a_capacity_holds_whatever_graphs_have_so_many_nodes(kind: str) -> None:
 
 def test_few_capacities_occur() -> None:
     assert len({Capacity.from_rows(rows, 20, ()) for rows in range(100, 10_000)}) < 22
-
-
-CODE = """
-import numpy as np, torch
-from diffpool.data import embedded
-from diffpool.graphs import SparseGraphs
-from dataclasses import replace
-from diffpool.training import CohortBatches
-from diffpool.backends.triton import spmm
-from diffpool.training import captured
-from diffpool.backends.capture import Capacity, Drawing
-
-dataset = embedded(6, seed=0, rungs=3)
-rng = np.random.default_rng(0)
-# Rows by themselves; long ones by several programs; short ones together; both.
-for number, (short, long, rare) in enumerate(((0, 512, 0), (0, 2, 0), (32, 512, 0), (3, 512, 1)) * 2):
-    weighted = number >= 4
-    spmm.SHORT, captured.SHORT, captured.LONG, captured.RARE = short, short, long, rare
-    sizes = dataset.graphs.layout.sizes.numpy()
-    starts = np.cumsum(sizes) - sizes
-    source = np.concatenate([s + rng.integers(0, n, 40) for s, n in zip(starts, sizes)])
-    target = np.concatenate([s + rng.integers(0, n, 40) for s, n in zip(starts, sizes)])
-    weights = rng.random(len(source)) if weighted else None
-    graphs = SparseGraphs.from_edges(sizes, source, target, weights)  # directed
-    batches = CohortBatches(replace(dataset, graphs=graphs), ())
-    chosen = np.array([[3, 0, 1], [5, -1, -1]])
-    host = batches.batch(chosen)
-    drawing = Drawing(batches)
-    numbers = torch.from_numpy(np.where(chosen >= 0, chosen, 6))
-    drawn, *_ = drawing.draw(numbers, Capacity.from_rows(int(batches.levels(chosen)[0].sum(1).max()), 3, ()))
-    for lengths in (drawn.lengths, drawn.lengths_t):
-        assert lengths.most == (short if short else long)
-        assert (lengths.longer is None) == (number % 4 in (0, 2))
-    results = []
-    for batch in (drawn, host.graphs):
-        own = [slice(s, s + n) for s, n in zip(batch.layout.starts.tolist(), batch.layout.sizes.tolist())]
-        h = torch.zeros(batch.num_nodes, 5)
-        for g, rows in enumerate(own):
-            h[rows] = torch.randn(h[rows].shape, generator=torch.Generator().manual_seed(g))
-        h.requires_grad_()
-        out = batch.propagate(h)
-        (out * out.detach().cos()).sum().backward()
-        results.append([(out[rows], h.grad[rows]) for rows in own])
-    for ours, theirs in zip(*results):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-print("equal")
-"""
-
-
-@needs_triton
-def test_propagation_of_drawn_graphs_is_that_of_the_batch() -> None:
-    says_equal(CODE)
-
-
-LAYOUT = """
-import torch
-from diffpool.backends.triton.layout import layout_tables
-from diffpool.backends.capture import layout_by_hand
-
-generator = torch.Generator().manual_seed(0)
-for models, graphs, most in ((1, 1, 5), (3, 7, 90), (5, 20, 40), (2, 3, 0), (2, 1, 400)):
-    sizes = torch.randint(0, most + 1, (models, graphs), generator=generator)
-    sizes[:, 0] = 0
-    for tile in (32, 64):
-        rows = int(sizes.sum(1).max()) + 16
-        for ours, slow in zip(layout_tables(sizes, rows, tile), layout_by_hand(sizes, rows, tile)):
-            assert torch.equal(ours, slow), (models, graphs, tile)
-print("equal")
-"""
-
-
-@needs_triton
-def test_the_kernels_of_the_layout_equal_the_operations() -> None:
-    says_equal(LAYOUT)

@@ -1,6 +1,7 @@
 """Damaged input: a mutated file gives a valid data set or model, or one of the project's errors.
 
-There is no other exception and no file left behind. Mutations come from a seed, so failures are reproducible.
+No other exception, no hang, no file left behind. The mutations come from a seed, so a failure can be reproduced.
+`--soak` runs ten times as many.
 """
 
 from __future__ import annotations
@@ -21,21 +22,17 @@ from diffpool.errors import DiffPoolError
 from diffpool.experiments import fit, settings_for
 from diffpool.training import load_model
 
-TU, ZIPS, JSONL, MODELS = 1500, 1000, 2000, 1000  # mutations of each
-WORDS = [b"0", b"-1", b"99999999999999999999", b"nan", b"inf", b"1e400", b"x", b"", b" ", b"\n"]
-WORDS += [
-    b",",
-    b"1.5",
-    b"\xff\xfe",
-    b"\x00",
-    b"[",
-    b"{}",
-    b"null",
-    b"true",
-    b'"',
-    b"1,1,1",
+Repeats = Callable[[int], range]
+
+# The number of mutations of each kind of input.
+TU, ZIPS, JSONL, MODELS = 150, 100, 200, 100
+SOAK = 10  # times as many with --soak
+WORDS = [
+    *(b"0", b"-1", b"99999999999999999999", b"nan", b"inf", b"1e400", b"x", b"", b" ", b"\n"),
+    *(b",", b"1.5", b"\xff\xfe", b"\x00", b"[", b"{}", b"null", b"true", b'"', b"1,1,1"),
     b"2147483648",
 ]
+VALUES = (None, -1, 0, 3, 1e9, 10**12, "x", "", [], [1], ["a", "b"], {}, True, 0.5, float("nan"))
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
@@ -103,7 +100,7 @@ def write_tu(folder: Path, raw: RawGraphs) -> None:
 
 
 def check(raw: RawGraphs) -> None:
-    """Check that the data set is valid: it can be used for training, or raises one of the project's errors."""
+    """Check that the data set is consistent, and that it can be trained on or says why not."""
     ends = np.concatenate([[0], np.cumsum(raw.sizes)])
     assert raw.indptr[0] == 0
     assert raw.indptr[-1] == len(raw.source)
@@ -120,7 +117,7 @@ def check(raw: RawGraphs) -> None:
 
 
 def attempt(read: Callable[[], None], what: str) -> bool:
-    """Whether `read` succeeds; any exception but the project's own is a failure, reported with `what`."""
+    """Whether it was read. Any exception other than the project's own is a failure that names the mutation."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -139,11 +136,19 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     return folder
 
 
+@pytest.fixture
+def repeats(soak: bool) -> Repeats:
+    """The numbers of the mutations, given their default count."""
+    return lambda count: range(count * SOAK if soak else count)
+
+
 def files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-def test_a_damaged_tu_folder_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
+def test_a_damaged_tu_folder_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     write_tu(tmp_path / "whole", raw_graphs())
     texts = {p.name: p.read_bytes() for p in (tmp_path / "whole").iterdir()}
     check(read_graphs(tmp_path / "whole"))
@@ -151,7 +156,7 @@ def test_a_damaged_tu_folder_raises_nothing_but_the_projects_errors(tmp_path: Pa
     folder = tmp_path / "toy"
     folder.mkdir()
     outcomes = set()
-    for number in range(TU):
+    for number in repeats(TU):
         for name, text in texts.items():
             (folder / name).write_bytes(text)
         name = rng.choice(sorted(texts))
@@ -165,27 +170,31 @@ def test_a_damaged_tu_folder_raises_nothing_but_the_projects_errors(tmp_path: Pa
     assert outcomes == {True, False}
 
 
-def test_a_damaged_zip_file_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
+def test_a_damaged_zip_file_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     write_tu(tmp_path / "toy", raw_graphs())
     packed = Path(
         shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path / "toy")
     ).read_bytes()
     rng = random.Random(2)
     path = tmp_path / "toy.zip"
-    for number in range(ZIPS):
+    for number in repeats(ZIPS):
         path.write_bytes(mutate(packed, rng))
         before = files(tmp_path)
         attempt(lambda: check(read_graphs(path)), f"zip mutation {number}")
         assert files(tmp_path) == before
 
 
-def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
+def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     write_jsonl(tmp_path / "whole.jsonl", raw_graphs())
     text = (tmp_path / "whole.jsonl").read_bytes()
     rng = random.Random(3)
     path = tmp_path / "graphs.jsonl"
     outcomes = set()
-    for number in range(JSONL):
+    for number in repeats(JSONL):
         path.write_bytes(mutate(text, rng))
         before = files(tmp_path)
         outcomes.add(attempt(lambda: check(read_graphs(path)), f"JSON lines mutation {number}"))
@@ -193,7 +202,9 @@ def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(tmp_path: P
     assert outcomes == {True, False}
 
 
-def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(tmp_path: Path) -> None:
+def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
     raw = raw_graphs()
     dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
     method = settings_for("diffpool", "toy", epochs=1, hidden=4)
@@ -203,7 +214,7 @@ def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(tmp_pa
     directory.mkdir()
     rng = random.Random(4)
     outcomes = set()
-    for number in range(MODELS):
+    for number in repeats(MODELS):
         for name, content in parts.items():
             (directory / name).write_bytes(content)
         name = rng.choice(sorted(parts))
@@ -225,29 +236,12 @@ def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(tmp_pa
 
 
 def _change_value(config: dict, rng: random.Random) -> bytes:
-    """Replace one of the settings by a value of any type."""
+    """Replace one value of the settings by a value of any type."""
     holder = config
     while True:
         key = rng.choice(sorted(holder))
         if isinstance(holder[key], dict) and rng.random() < 0.8:
             holder = holder[key]
             continue
-        values = [
-            None,
-            -1,
-            0,
-            3,
-            1e9,
-            10**12,
-            "x",
-            "",
-            [],
-            [1],
-            ["a", "b"],
-            {},
-            True,
-            0.5,
-            float("nan"),
-        ]
-        holder[key] = rng.choice(values)
+        holder[key] = rng.choice(VALUES)
         return json.dumps(config).encode()

@@ -19,7 +19,7 @@ from diffpool.data import GraphDataset, embedded, single_split
 from diffpool.experiments import evaluate, settings_for
 from diffpool.training import Cohort, EagerSteps, Optimizer, Training
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+pytestmark = pytest.mark.gpu
 
 RATES = (0.5, 0.0, 0.3, 0.7)
 

@@ -17,7 +17,7 @@ from diffpool.data import Categories, GraphDataset, RawGraphs, embedded, single_
 from diffpool.experiments import settings_for, train_once
 from diffpool.training import Cohort, EagerSteps, Training
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+pytestmark = pytest.mark.gpu
 
 ARCHITECTURES = {
     "paper": PAPER,

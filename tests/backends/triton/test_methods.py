@@ -18,7 +18,7 @@ from diffpool.nn import GraphClassifier
 from diffpool.training import Cohort, EagerSteps, Training
 from tests.backends.triton.test_kernels import uneven
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+pytestmark = pytest.mark.gpu
 
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in METHODS},

@@ -1,57 +1,62 @@
-"""The normalization kernels on the CPU, by Triton's interpreter, in a process of its own: equal to the modules."""
+"""The normalization kernels equal the modules, which compute in double precision."""
 
 from __future__ import annotations
 
-from interpreter import needs_triton, says_equal
+import copy
 
-CODE = """
-import copy, torch
-from diffpool.nn.norm import FUSED, Steps
-from diffpool.layout import Layout, column_mask
+import pytest
+import torch
+from torch import Tensor
+
 from diffpool.graphs import DenseGraphs
+from diffpool.layout import Layout, column_mask
+from diffpool.nn.norm import FUSED, Steps
 
-generator = torch.Generator().manual_seed(0)
+pytestmark = pytest.mark.triton
 
-
-def randn(*shape):
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-
-models, width = 3, 9
-# a model with a single row, and one with graphs that have few of the columns
-sizes = Layout.from_sizes([30, 0, 7, 1, 0, 0, 20, 3, 5], models=models)
-ragged = Layout.from_sizes([6, 0, 2, 1, 0, 0, 6, 1, 3], models=models)
-for names in FUSED:
-    for d, clusters in ((width, None), (6, None), (6, ragged)):
-        for training in (True, False):
-            steps = Steps(names, width, models).double().train(training)
-            with torch.no_grad():
-                for value in steps.state_dict().values():
-                    value.add_(0.3 * torch.rand(value.shape, generator=generator))
-            x = randn(sizes.total, d) * sizes.real[:, None]
-            mask = None if clusters is None else column_mask(sizes, clusters)
-            x = x if mask is None else x * mask
-            slow, fast = copy.deepcopy(steps), copy.deepcopy(steps).float()
-            graphs = DenseGraphs.from_adj(sizes, torch.zeros(sizes.total, 1))
-            weight = randn(*x.shape) * sizes.real[:, None]
-            weight = weight if mask is None else weight * mask
-            results = []
-            for own in (slow, fast):
-                a = x.to(own.steps[-1].weight.dtype).requires_grad_()
-                assert own.fits_gpu(graphs, a) == (own is fast)
-                out = own(graphs, a, clusters)
-                found = torch.autograd.grad((out * weight.to(out)).sum(), [a, *own.parameters()])
-                results.append([out * weight.to(out).ne(0), *found, *own.buffers()])
-            for expected, ours in zip(*results, strict=True):
-                scale = max(1.0, float(expected.detach().abs().max()))
-                where = lambda text: f"{names} {d} {clusters} {training}: {text}"
-                torch.testing.assert_close(
-                    ours.double(), expected.double(), rtol=0, atol=1e-4 * scale, msg=where
-                )
-print("equal")
-"""
+MODELS, WIDTH = 3, 9
+# One model has a single row, and one has graphs with few of the columns.
+SIZES = (30, 0, 7, 1, 0, 0, 20, 3, 5)
+CLUSTERS = (6, 0, 2, 1, 0, 0, 6, 1, 3)
 
 
-@needs_triton
-def test_the_kernels_equal_the_modules() -> None:
-    says_equal(CODE)
+def result(
+    steps: Steps, x: Tensor, weight: Tensor, clusters: bool, device: str
+) -> list[tuple[str, Tensor]]:
+    """The output where the weight is not zero, all gradients and the running statistics."""
+    steps = steps.to(device)
+    layout = Layout.from_sizes(SIZES, device, models=MODELS)
+    columns = Layout.from_sizes(CLUSTERS, device, models=MODELS) if clusters else None
+    dtype = steps.steps[-1].weight.dtype
+    x, weight = x.to(device, dtype).requires_grad_(), weight.to(device, dtype)
+    graphs = DenseGraphs.from_adj(layout, torch.zeros(layout.total, 1, device=device))
+    out = steps(graphs, x, columns)
+    inputs = {"x": x, **dict(steps.named_parameters())}
+    found = torch.autograd.grad((out * weight).sum(), list(inputs.values()))
+    named = [("output", out * weight.ne(0)), *zip(inputs, found, strict=True)]
+    named += steps.named_buffers()
+    return [(name, value.detach().cpu().double()) for name, value in named]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("width", "clusters"), [(WIDTH, False), (6, False), (6, True)])
+@pytest.mark.parametrize("order", FUSED, ids="-".join)
+def test_the_kernels_equal_the_modules(
+    order: tuple[str, ...], width: int, clusters: bool, training: bool, device: str
+) -> None:
+    steps = Steps(order, WIDTH, MODELS).double().train(training)
+    with torch.no_grad():
+        for value in steps.state_dict().values():
+            value.add_(0.3 * torch.rand(value.shape))
+    layout = Layout.from_sizes(SIZES, models=MODELS)
+    mask = layout.real[:, None]
+    if clusters:
+        mask = mask & column_mask(layout, Layout.from_sizes(CLUSTERS, models=MODELS))
+    x, weight = (torch.randn(layout.total, width, dtype=torch.float64) * mask for _ in range(2))
+    expected = result(copy.deepcopy(steps), x, weight, clusters, "cpu")
+    found = result(copy.deepcopy(steps).float(), x, weight, clusters, device)
+    for (name, a), (_, b) in zip(expected, found, strict=True):
+        scale = max(1.0, float(a.abs().max()))
+        torch.testing.assert_close(
+            b, a, rtol=0, atol=1e-4 * scale, msg=lambda text, name=name: f"{name}: {text}"
+        )

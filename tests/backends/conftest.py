@@ -1,0 +1,13 @@
+"""Fixtures for the tests of the backends."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def device() -> str:
+    """Where the Triton kernels run: on the CPU in the interpreter, otherwise on the GPU."""
+    return "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
