@@ -1,36 +1,52 @@
-"""A pooler of one's own: keep the nodes with the highest scores (TopKPool), in about 20 lines.
+"""A pooler of your own: keep the nodes with the highest scores, with random numbers, trained as a cohort.
 
-A pooler is any module called as `pooler(graphs, x, z, clusters)`. It is told how many clusters each graph gets, and
-answers with the coarser graphs, their features and the assignment.
+A pooler is a module called as `pooler(graphs, z, scores, clusters, random)`. Its network `gnn` computes the scores from
+the input of the level, at the same time as the encoder computes Z. `clusters` says how many clusters each graph gets, and
+`random` draws numbers that are the same for a model in a cohort as for the model alone.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from diffpool import embedded
 from diffpool.data import single_split
 from diffpool.equations import pooled_features, pooled_graphs
 from diffpool.graphs import Graphs
-from diffpool.layout import Layout
-from diffpool.nn import Assignment, Clusters, Encoder, GraphClassifier, Linear, Pooled, Sage, mlp
-from diffpool.training import Training, score, train
+from diffpool.layout import Layout, row_limits
+from diffpool.nn import (
+    Assignment,
+    Clusters,
+    Encoder,
+    GraphClassifier,
+    LayerRandom,
+    Pooled,
+    Pooler,
+    Sage,
+    mlp,
+)
+from diffpool.training import Cohort, Training, score_cohort
 
 
-class TopK(nn.Module):
-    """S has a one, weighted by its score, for each of the k_g best nodes of a graph, and nothing for the others."""
+class NoisyTopK(Pooler):
+    """S has one entry, the score, for each of the k_g best nodes of a graph; training adds noise to the ranking."""
 
-    def __init__(self, width: int):
-        super().__init__()
-        self.score = Linear(width, 1)
+    def __init__(self, num_features: int, models: int):
+        super().__init__(gnn=Encoder(Sage, [num_features, 16, 1], models=models))
 
-    def forward(self, graphs: Graphs, x: Tensor, z: Tensor, clusters: Layout) -> Pooled:
-        score = self.score(z).squeeze(1).sigmoid()  # [N]
-        graph = graphs.layout.graph_of_row
-        order = torch.argsort(
-            score.detach() - 2 * graph, descending=True
-        )  # graph by graph, the best first
-        rank = torch.empty_like(order).scatter_(0, order, graphs.layout.index_in_graph)  # [N]
-        kept = rank < clusters.sizes.to(rank.device)[graph]
+    def forward(
+        self,
+        graphs: Graphs,
+        z: Tensor,
+        scores: Tensor | None,
+        clusters: Layout,
+        random: LayerRandom | None = None,
+    ) -> Pooled:
+        score = scores[:, 0].sigmoid()  # [N]
+        ranking = score.detach()
+        if self.training and random is not None:
+            ranking = ranking + 0.2 * random.uniform(scores[:, :1])[:, 0]
+        rank = rank_in_graph(ranking, graphs.layout)
+        kept = rank < row_limits(graphs.layout, clusters)  # k_g for the nodes of graph g
         columns = torch.arange(clusters.largest, device=rank.device)
         s = ((rank[:, None] == columns) & kept[:, None]) * score[:, None]  # local [N, W]
         return Pooled(
@@ -40,23 +56,42 @@ class TopK(nn.Module):
         )
 
 
-def main(num_graphs: int = 200, epochs: int = 3) -> float:
+def rank_in_graph(values: Tensor, layout: Layout) -> Tensor:
+    """The rank of each row among the rows of its graph, 0 for the largest value: [N]."""
+    graph, sizes = layout.graph_of_row, layout.device_sizes
+    order = torch.argsort(values - 2 * graph, descending=True)  # graph by graph, the best first
+    position = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)).to(order))
+    first = torch.cat(
+        [sizes.cumsum(0) - sizes, sizes.sum()[None]]
+    )  # the last one: rows of no graph
+    return position - first[graph]
+
+
+def main(num_graphs: int = 200, epochs: int = 3, models: int = 3) -> list[float]:
     dataset = embedded(num_graphs)
     torch.manual_seed(0)
     width = 32
     model = GraphClassifier(
-        encoders=[Encoder(Sage, [dataset.num_features, width]), Encoder(Sage, [width, width])],
-        poolers=[TopK(width)],
+        encoders=[
+            Encoder(Sage, [dataset.num_features, width], models=models),
+            Encoder(Sage, [width, width], models=models),
+        ],
+        poolers=[NoisyTopK(dataset.num_features, models)],
         clusters=[Clusters(max_count=dataset.largest, ratio=0.25)],
-        head=mlp(width, [], dataset.num_classes),
+        head=mlp(width, [], dataset.num_classes, models=models),
         readout="mean",
     )
-    fold = single_split(dataset.y, seed=0)
-    for row in train(model, dataset, fold, Training(epochs=epochs)):
-        print(f"epoch {row.epoch}: loss {row.train_loss:.3f}")
-    scores = score(model, dataset, fold.test)
-    print(f"TopK: test loss {scores.loss:.3f}, accuracy {100 * scores.accuracy:.1f} %")
-    return scores.loss
+    folds = [single_split(dataset.y, seed=seed) for seed in range(models)]
+    configs = [Training(epochs=epochs, seed=seed) for seed in range(models)]
+    cohort = Cohort(model, dataset, folds, configs)
+    while not cohort.finished:
+        losses = [row.train_loss for row in cohort.train_epoch() if row is not None]
+        print(f"epoch {cohort.epoch}: losses", *(f"{loss:.3f}" for loss in losses))
+    cohort.restore_best()
+    scores = score_cohort(model, cohort.batches, [fold.test for fold in folds])
+    for number, found in enumerate(scores):
+        print(f"model {number}: test accuracy {100 * found.accuracy:.1f} %")
+    return [found.loss for found in scores]
 
 
 if __name__ == "__main__":

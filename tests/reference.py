@@ -1,7 +1,7 @@
-"""The paper literally: one graph at a time, dense matrices, loops and plain autograd. Slow on purpose.
+"""The paper implemented literally: one graph at a time, dense matrices, loops and plain autograd. Slow on purpose.
 
 A graph is an adjacency matrix A [n, n], where A[i, j] is the weight of the edge from j to i, and features X [n, F].
-A batch is a list of graphs. Nothing here imports the fast code; the classifier is read from its modules' parameters.
+A batch is a list of graphs. Nothing here uses the fast code; `classify` only reads the parameters of the modules.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def sum_conv(adj: Tensor, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def convolve(conv: torch.nn.Module, adj: Tensor, x: Tensor) -> Tensor:
-    """What a convolution of the package should do to one graph."""
+    """The expected output of a convolution of the package on one graph."""
     match conv:
         case Sage():
             return sage(adj, x, *_parameters(conv.linear))
@@ -112,18 +112,18 @@ def convolve(conv: torch.nn.Module, adj: Tensor, x: Tensor) -> Tensor:
     raise TypeError(f"no reference for {conv}")
 
 
-def readout(h: Tensor, how: str) -> Tensor:
+def readout(h: Tensor, reduction: str) -> Tensor:
     """Sum, mean or max over the nodes of one graph; zero without nodes."""
     if len(h) == 0:
         return h.new_zeros(h.shape[1])
-    return {"sum": h.sum(0), "mean": h.mean(0), "max": h.amax(0)}[how]
+    return {"sum": h.sum(0), "mean": h.mean(0), "max": h.amax(0)}[reduction]
 
 
 Running = dict[torch.nn.Module, tuple[Tensor, Tensor]]
 
 
 def batch_norm(norm: BatchNorm, xs: list[Tensor], running: Running) -> list[Tensor]:
-    """Each column over all nodes in the batch that have it; `running` receives the new running statistics."""
+    """Normalize each column over all nodes in the batch that have it; store new running statistics in `running`."""
     old_mean, old_var = norm.running_mean[0], norm.running_var[0]
     new_mean, new_var = old_mean.clone(), old_var.clone()
     columns: list[list[Tensor]] = [[] for _ in xs]
@@ -145,7 +145,7 @@ def batch_norm(norm: BatchNorm, xs: list[Tensor], running: Running) -> list[Tens
 
 
 def node_index_norm(xs: list[Tensor], eps: float = 1e-5) -> list[Tensor]:
-    """The i-th nodes of all graphs together, over graphs and features, as the released code does."""
+    """Normalize the i-th nodes of all graphs together, over graphs and features, as the released code does."""
     rows: list[list[Tensor]] = [[] for _ in xs]
     for i in range(max(len(x) for x in xs)):
         values = torch.cat([x[i] for x in xs if len(x) > i])
@@ -161,7 +161,7 @@ def node_index_norm(xs: list[Tensor], eps: float = 1e-5) -> list[Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What the paper says of a batch of B graphs."""
+    """The outputs of the classifier for a batch of B graphs."""
 
     logits: Tensor  # [B, classes]
     assignments: list[list[Tensor]]  # for each pooling and graph: [n_g, k_g]
@@ -171,7 +171,7 @@ class Result:
 
 
 def classify(model: GraphClassifier, adjs: list[Tensor], xs: list[Tensor]) -> Result:
-    """The classifier graph by graph; only batch normalization (in training mode) looks at more than one."""
+    """Run the classifier graph by graph; only batch normalization in training mode combines graphs."""
     running: Running = {}
     batch = range(len(adjs))
     losses = {name: torch.zeros(len(adjs), dtype=xs[0].dtype) for name in ("link", "entropy")}
@@ -214,7 +214,7 @@ def encode(
     running: Running,
     columns: list[int] | None = None,
 ) -> list[Tensor]:
-    """A GNN on every graph; with `columns` graph g has only so many outputs of the last convolution."""
+    """Run a GNN on every graph; with `columns`, graph g has the first `columns[g]` outputs of the last convolution."""
     outputs = []
     for number, (conv, steps) in enumerate(zip(encoder.convs, encoder.steps, strict=True)):
         xs = [convolve(conv, adj, x) for adj, x in zip(adjs, xs, strict=True)]
@@ -260,7 +260,7 @@ def _parameters(linear: Linear) -> tuple[Tensor, Tensor]:
     return linear.weight[0], linear.bias[0]
 
 
-# --- slow twins of the hot path ----------------------------------------------------------------------------------
+# --- reference implementations of the hot path --------------------------------------------------------------------
 
 
 def blocks(h: Tensor, rows: list[int], columns: list[int] | None = None) -> list[Tensor]:
@@ -274,7 +274,7 @@ def blocks(h: Tensor, rows: list[int], columns: list[int] | None = None) -> list
 def product(
     form: str, a: Tensor, b: Tensor, rows: list[int], columns: list[int], square: bool = False
 ) -> Tensor:
-    """The slow version of segment.block_product: a matrix product for each graph, the blocks stacked again."""
+    """The reference of segment.nn, tn and nt: one matrix product per graph, the results stacked."""
     width = max(columns, default=0)
     local = columns if square else None
     if form == "nn":
@@ -293,7 +293,7 @@ def _stack(parts: list[Tensor], like: Tensor, width: int) -> Tensor:
 
 
 def dense_matrix(indptr: Tensor, indices: Tensor, values: Tensor | None) -> Tensor:
-    """A sparse matrix by rows as a dense one, entry by entry."""
+    """Convert a CSR matrix to a dense one, entry by entry."""
     n = len(indptr) - 1
     matrix = torch.zeros(n, n, dtype=torch.float64)
     for i in range(n):
@@ -313,5 +313,5 @@ def max_rows(h: Tensor, sizes: list[int]) -> Tensor:
 
 
 def select(parts: list[Tensor], chosen: list[int]) -> list[Tensor]:
-    """The twin of SparseGraphs.select: a batch of graphs is a list of them."""
+    """The reference of SparseGraphs.select: a batch is a list of graphs."""
     return [parts[graph] for graph in chosen]

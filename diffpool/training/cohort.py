@@ -20,7 +20,7 @@ from diffpool.data import Fold, GraphDataset
 from diffpool.errors import TrainingError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn import Dropout, GraphClassifier, Standardize, check_models, take
+from diffpool.nn import GraphClassifier, Random, Standardize, check_models, take
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.scores import Scorer, Scores, score_sums
@@ -107,10 +107,8 @@ class Cohort:
         models = len(configs)
         self.optimizer = Optimizer(model, configs)
         self.loss_weights = loss_weights(configs, self.dataset.x)
-        self.dropout: Dropout | None = None
-        if any(config.dropout for config in configs) or model.draws:
-            rates, seeds = [c.dropout for c in configs], [c.seed for c in configs]
-            self.dropout = Dropout(rates, seeds, self.optimizer.steps)
+        seeds, rates = [c.seed for c in configs], [c.dropout for c in configs]
+        self.random = Random(seeds, self.optimizer.steps, rates)
         # Sums over an epoch of both losses and of correct predictions: on the device, read once per epoch.
         self.sums = self.dataset.x.new_zeros(models, 3, dtype=torch.float64)
         self.scorer = Scorer(model, self.batches, models)
@@ -165,7 +163,7 @@ class Cohort:
         """One training step on the parts of a `CohortBatch`; losses and correct predictions are added to `sums`."""
         model, optimizer = self.in_training, self.optimizer
         prediction, loss = train_step(
-            model, optimizer, graphs, plan, x, y, real, self.loss_weights, self.dropout
+            model, optimizer, graphs, plan, x, y, real, self.loss_weights, self.random
         )
         self.sums += torch.cat([loss[:, None], score_sums(prediction.logits.detach(), y, real)], 1)
 

@@ -70,7 +70,7 @@ class Optimizer:
         self._joined([g.reshape(len(gradient), -1) for g in found], gradient)
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
         if present is None and self.single_rate is not None:
-            self._step_single(norm)
+            self._step_single(norm, self.single_rate)
             return
         if present is None:
             present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
@@ -78,7 +78,7 @@ class Optimizer:
         moments = (self.parameters, gradient, self.mean, self.square, self.decay)
         adam_update(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
 
-    def _step_single(self, norm: Tensor) -> None:
+    def _step_single(self, norm: Tensor, rate: float) -> None:
         """PyTorch's own kernel, in one pass."""
         clip_and_decay(self.parameters, self.gradient, self.decay, norm, self.clip)
         adam(
@@ -92,7 +92,7 @@ class Optimizer:
             amsgrad=False,
             beta1=BETAS[0],
             beta2=BETAS[1],
-            lr=self.single_rate,
+            lr=rate,
             weight_decay=0.0,
             eps=EPS,
             maximize=False,

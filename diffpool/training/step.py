@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -10,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diffpool.backends.capture import CapturedSteps, can_capture
+from diffpool.backends.cpu.threads import threads_for
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn import Dropout, GraphClassifier, Prediction
+from diffpool.nn import GraphClassifier, Prediction, Random
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.settings import Training
@@ -60,13 +62,13 @@ def train_step(
     y: Tensor,
     real: Tensor,
     weights: LossWeights,
-    dropout: Dropout | None = None,
+    random: Random | None = None,
 ) -> tuple[Prediction, Tensor]:
     """Update every model by the mean loss over its graphs; `graphs` to `real` are the parts of a `CohortBatch`.
 
     Returns the prediction before the update and the sum of the losses of each model: [M].
     """
-    prediction = model(graphs, x, plan, dropout)
+    prediction = model(graphs, x, plan, random)
     loss = total_loss(prediction, y, weights)
     if len(real) == 1 and graphs.layout.complete:
         optimizer.step(loss.mean())
@@ -85,8 +87,11 @@ class EagerSteps:
 
     def epoch(self, orders: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
         """One step for each batch: the graphs of each model in its order, in batches of its size."""
-        for batch in self.batches.batches(orders, sizes):
-            self.step(*batch.parts)
+        batches = self.batches
+        rows = max(sizes) * batches.graphs.num_nodes / max(len(batches.sizes), 1)  # of one model
+        with nullcontext() if batches.x.is_cuda else threads_for(rows):
+            for batch in batches.batches(orders, sizes):
+                self.step(*batch.parts)
 
 
 Stepper = EagerSteps | CapturedSteps

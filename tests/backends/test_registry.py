@@ -313,10 +313,12 @@ def adam_cases() -> Iterator[tuple[str, Case]]:
 
 
 def layout_cases() -> Iterator[tuple[str, Case]]:
-    for name, sizes in {"ragged": [[3, 0, 5], [1, 2, 70]], "one": [[1]], "none": [[0, 0]]}.items():
+    shapes = {"ragged": [[3, 0, 5], [1, 2, 70]], "one": [[1]], "none": [[0, 0]]}
+    shapes["many"] = [[(7 * m + 5 * g) % 11 for g in range(20)] for m in range(5)]
+    for name, sizes in shapes.items():
 
         def case(dtype: torch.dtype, sizes=sizes) -> Call:
-            return Call((torch.tensor(sizes, device=DEVICE), 96, 32), [])
+            return Call((torch.tensor(sizes, device=DEVICE), 112, 32), [])
 
         yield name, case
 
@@ -337,7 +339,13 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
 CAPTURED = {("nn.encoder.encode_level", "triton")}
 
 TABLE = [
-    pytest.param(operation, backend, case, id=f"{operation}, {backend}: {name}")
+    pytest.param(
+        operation,
+        backend,
+        case,
+        id=f"{operation}, {backend}: {name}",
+        marks=[pytest.mark.triton] if backend == "triton" else [],
+    )
     for operation, backend in sorted(KERNELS)
     if backend in enabled_backends()
     for name, case in CASES[operation]()

@@ -502,7 +502,7 @@ def test_pooling_by_hand() -> None:
         prepared=Prepared(nodes=torch.tensor([1, 0, 1, 0, 0]), coarser=coarser),
     )
     z = torch.tensor([[1.0, -5], [2, -6], [3, -7], [-4, 0], [-8, 9]], requires_grad=True)
-    pooled = PyramidPool()(graphs, z, z, None)
+    pooled = PyramidPool()(graphs, z, None)
     assert pooled.x.tolist() == [[2, -6], [3, -5], [-4, 9]]
     assert pooled.graphs is coarser
     assert pooled.losses == {}
@@ -553,7 +553,7 @@ def test_lifting_is_the_product_with_the_assignment_matrix() -> None:
     """With models side by side, where rows that belong to no graph get zeros."""
     batch, chosen = sample(), [[0, 3, 6], [4, 5, 2]]
     joint, x = side_by_side(pyramid_of(batch.sparse), batch.x, chosen)
-    pooled = PyramidPool()(joint, x, x, None)
+    pooled = PyramidPool()(joint, x, None)
     h = randn(pooled.graphs.layout.total, 2, seed=1)
     lifted = pooled.assignment.lift(h)
     rows, clusters = joint.layout, pooled.graphs.layout

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from diffpool.data.find import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -18,6 +17,7 @@ from benchmarks.graclus import metis, planted, relative, sample, spectral
 from diffpool.baselines.graclus import graclus, hierarchy, kernel_kmeans, normalized_cut
 from diffpool.baselines.graclus.kernel_kmeans import Graph, Moves, batch_step, chain, refine
 from diffpool.baselines.graclus.multilevel import bisect, coarser, heavy_edge_matching, join
+from diffpool.data.tu_collection import load_raw
 from diffpool.errors import DataError, SettingError
 
 TRIANGLES = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]  # two, joined by an edge

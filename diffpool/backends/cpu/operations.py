@@ -72,20 +72,20 @@ def _describe(graphs: Graphs, csr: Csr | None = None) -> tuple[int, ...]:
 def _accepts_encoder(
     graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
 ) -> bool:
-    models = graphs.layout.models
-    return (
-        suits(graphs, x)
-        and x.numel() > 0
-        and len(encoder.convs) <= MAX_LAYERS
-        and (clusters is None or clusters.largest > 0)
-        and all(
+    if not (suits(graphs, x) and x.numel() > 0 and len(encoder.convs) <= MAX_LAYERS):
+        return False
+    width = x.shape[1]
+    for conv, steps in zip(encoder.convs, encoder.steps, strict=True):
+        if not (
             type(conv) is Sage
             and steps.names in ORDERS
-            and conv.linear.models == models
+            and conv.linear.models == graphs.layout.models
+            and conv.linear.num_inputs == 2 * width
             and conv.linear.weight.dtype == torch.float32
-            for conv, steps in zip(encoder.convs, encoder.steps, strict=True)
-        )
-    )
+        ):
+            return False
+        width = conv.linear.num_outputs
+    return clusters is None or 0 < clusters.largest <= min(width, encoder.num_outputs)
 
 
 @kernel("nn.encoder.encode", "cpu", _accepts_encoder)
@@ -177,14 +177,15 @@ class _Network:
 
 
 def _network(graphs: Graphs, encoder: Encoder, clusters: Layout | None) -> _Network:
-    batches: list[Any] = [steps.steps[-1] for steps in encoder.steps]  # type: ignore[union-attr]
-    widths: list[Any] = [conv.linear.num_outputs for conv in encoder.convs]  # type: ignore[union-attr]
+    convs: list[Any] = list(encoder.convs)
+    steps: list[Any] = list(encoder.steps)
+    batches = [each.steps[-1] for each in steps]
+    widths = [conv.linear.num_outputs for conv in convs]
     if clusters is not None:
         widths[-1] = clusters.largest
     parameters: list[Any] = []
-    for conv, batch in zip(encoder.convs, batches, strict=True):
-        linear: Any = conv.linear
-        parameters += [linear.weight, linear.bias, batch.weight, batch.bias]
+    for conv, batch in zip(convs, batches, strict=True):
+        parameters += [conv.linear.weight, conv.linear.bias, batch.weight, batch.bias]
     final = 0
     if encoder.linear is not None:
         parameters += [encoder.linear.weight, encoder.linear.bias]
@@ -192,7 +193,7 @@ def _network(graphs: Graphs, encoder: Encoder, clusters: Layout | None) -> _Netw
     return _Network(
         encoder=encoder,
         batches=batches,
-        flags=[("l2" in steps.names, "relu" in steps.names) for steps in encoder.steps],  # type: ignore[operator]
+        flags=[("l2" in each.names, "relu" in each.names) for each in steps],
         columns=None if clusters is None else column_counts(graphs.layout, clusters),
         widths=widths,
         final=final,
@@ -274,7 +275,7 @@ class _Encoders(torch.autograd.Function):
         first = of_inputs[0]
         for other in of_inputs[1:]:
             for total, more in zip(first, other, strict=True):
-                if total is not None:
+                if total is not None and more is not None:
                     total += more
         return *first, None, None, *of_parameters
 

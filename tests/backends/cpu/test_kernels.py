@@ -20,12 +20,13 @@ from samples import KINDS, gradients, randn, sample
 from torch import Tensor
 
 from diffpool.architecture import PAPER
-from diffpool.backends import enabled_backends, use_backend
+from diffpool.backends import KERNELS, enabled_backends, use_backend
 from diffpool.backends.cpu import threads
 from diffpool.builder import build
 from diffpool.data import embedded
 from diffpool.errors import DataError
 from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
 from diffpool.nn import Encoder, GraphClassifier, Sage
 from diffpool.training import CohortBatches, total_loss
 
@@ -238,6 +239,22 @@ def test_another_number_of_feature_rows_than_nodes_is_refused(extra: int) -> Non
     graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
     with pytest.raises(DataError, match=f"each of 7 nodes, got {7 + extra}"):
         encoder()(graphs, torch.randn(7 + extra, INPUTS))
+
+
+@pytest.mark.parametrize("width", [INPUTS - 1, INPUTS + 2])
+def test_features_of_another_width_are_left_to_the_reference(width: int) -> None:
+    graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
+    accepts = KERNELS["nn.encoder.encode", "cpu"].accepts
+    assert not accepts(graphs, torch.randn(7, width), encoder(), None)
+    assert accepts(graphs, torch.randn(7, INPUTS), encoder(), None)
+
+
+def test_more_clusters_than_outputs_are_left_to_the_reference() -> None:
+    graphs = SparseGraphs.from_edges([40, 3], [0, 1], [1, 0])
+    many = Layout.from_sizes([OUTPUTS + 1, 1])
+    accepts = KERNELS["nn.encoder.encode", "cpu"].accepts
+    assert not accepts(graphs, torch.randn(43, INPUTS), encoder(), many)
+    assert encoder()(graphs, torch.randn(43, INPUTS), many).shape == (43, OUTPUTS + 1)
 
 
 def test_features_with_strides_are_read_as_they_are() -> None:

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from diffpool.backends import select
+from diffpool.backends import use_backend
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 @pytest.fixture(autouse=True)
-def _no_c_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_c_kernels() -> Iterator[None]:
     """Only the Triton kernels and the plain code are compared."""
-    monkeypatch.setattr(select, "kernels", None)
+    with use_backend("triton"):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from diffpool.layout import Layout, aligned
-from diffpool.segment import nn, nt, tn
+from diffpool.layout import Layout
+from diffpool.segment import multiply, multiply_nt, multiply_tn
 
 blocks = pytest.importorskip("diffpool.backends.triton.blocks")
+aligned = pytest.importorskip("diffpool.backends.triton.tiles").aligned
 
 pytestmark = pytest.mark.triton
 
@@ -23,7 +24,7 @@ CASES = {
     "one graph": ([33], [32]),
     "no rows": ([0, 0], [3, 2]),
 }
-PRODUCTS: dict[str, Callable[..., Tensor]] = {"nn": nn, "tn": tn, "nt": nt}
+PRODUCTS: dict[str, Callable[..., Tensor]] = {"nn": multiply, "tn": multiply_tn, "nt": multiply_nt}
 
 
 @dataclass

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor
 
 from diffpool.architecture import PAPER, RELEASED, Architecture
-from diffpool.backends.capture import Capacity, Drawing
+from diffpool.backends.capture import Capacity
 from diffpool.baselines.prepare import prepare
 from diffpool.builder import build
 from diffpool.data import Categories, GraphDataset, RawGraphs
-from diffpool.nn import GraphClassifier
+from diffpool.nn import Assignment, GraphClassifier
 from diffpool.training import CohortBatches
 
 blocks = pytest.importorskip("diffpool.backends.triton.blocks")
+drawn_graphs = pytest.importorskip("diffpool.backends.triton.drawn")
 
 pytestmark = [pytest.mark.triton, pytest.mark.usefixtures("_poisoned_memory")]
 
@@ -86,6 +87,13 @@ def uneven(undirected: bool) -> GraphDataset:
     return GraphDataset.from_raw(raw)
 
 
+def of_graph(assignment: Assignment, graph: int) -> Tensor:
+    """S of one graph, whose sizes only the device knows."""
+    rows, clusters = assignment.rows, assignment.clusters
+    start, size = rows.device_starts[graph], rows.device_sizes[graph]
+    return assignment.s[start : start + size, : clusters.device_sizes[graph]]
+
+
 def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[Tensor]:
     """Logits, loss, gradients, assignments and running statistics of one batch."""
     batches = CohortBatches(dataset, model.clusters)
@@ -93,7 +101,9 @@ def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[T
         numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(SIZES)))
         rows = int(batches.levels(CHOSEN)[0].sum(1).max())
         capacity = Capacity.from_rows(rows, CHOSEN.shape[1], model.clusters)
-        graphs, plan, x, _, real = Drawing(batches).draw(numbers.to(dataset.x.device), capacity)
+        graphs, plan, x, _, real = drawn_graphs.Drawing(batches).draw(
+            numbers.to(dataset.x.device), capacity
+        )
     else:
         graphs, plan, x, _, real = batches.batch(CHOSEN).parts
     found = model(graphs, x, plan)
@@ -103,7 +113,7 @@ def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[T
     for number, (_, value) in enumerate(sorted(found.losses.items())):
         loss = loss + (1 + number) * value[mask].sum()
     gradients = torch.autograd.grad(loss, list(model.parameters()))
-    assignments = [a.of_graph(g) for a in found.assignments for g in range(CHOSEN.size)]
+    assignments = [of_graph(a, g) for a in found.assignments for g in range(CHOSEN.size)]
     tensors = [found.logits[mask], loss, *gradients, *assignments, *model.buffers()]
     return [t.detach().cpu().double() for t in tensors]
 

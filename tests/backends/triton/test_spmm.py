@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from diffpool.backends import capture
-from diffpool.backends.capture import Capacity, Drawing
+from diffpool.backends.capture import Capacity
 from diffpool.data import embedded
 from diffpool.graphs import SparseGraphs
 from diffpool.training import CohortBatches
 
+drawn_graphs = pytest.importorskip("diffpool.backends.triton.drawn")
 spmm = pytest.importorskip("diffpool.backends.triton.spmm")
 
 pytestmark = pytest.mark.triton
@@ -31,7 +31,7 @@ CHOSEN = np.array([[3, 0, 1], [5, -1, -1]])
 
 def propagated(graphs: SparseGraphs) -> list[Tensor]:
     """A H and its gradient for each graph; H depends on the number of the graph only."""
-    starts, sizes = graphs.layout.starts.tolist(), graphs.layout.sizes.tolist()
+    starts, sizes = graphs.layout.device_starts.tolist(), graphs.layout.device_sizes.tolist()
     rows = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
     h = torch.zeros(graphs.num_nodes, 5)
     for g, own in enumerate(rows):
@@ -49,9 +49,9 @@ def test_propagation_of_drawn_graphs_is_that_of_the_batch(
 ) -> None:
     short, long, rare, some_longer = BOUNDS[name]
     monkeypatch.setattr(spmm, "SHORT", short)
-    monkeypatch.setattr(capture, "SHORT", short)
-    monkeypatch.setattr(capture, "LONG", long)
-    monkeypatch.setattr(capture, "RARE", rare)
+    monkeypatch.setattr(drawn_graphs, "SHORT", short)
+    monkeypatch.setattr(drawn_graphs, "LONG", long)
+    monkeypatch.setattr(drawn_graphs, "RARE", rare)
     rng = np.random.default_rng(0)
     dataset = embedded(6, seed=0, rungs=3)
     sizes = dataset.graphs.layout.sizes.numpy()
@@ -67,9 +67,9 @@ def test_propagation_of_drawn_graphs_is_that_of_the_batch(
     batches = CohortBatches(replace(dataset, graphs=graphs).to(device), ())
     numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(sizes))).to(device)
     capacity = Capacity.from_rows(int(batches.levels(CHOSEN)[0].sum(1).max()), 3, ())
-    drawn, *_ = Drawing(batches).draw(numbers, capacity)
+    drawn, *_ = drawn_graphs.Drawing(batches).draw(numbers, capacity)
     for lengths in (drawn.lengths, drawn.lengths_t):
-        assert lengths.most == (short if short else long)
+        assert lengths.limit == (short if short else long)
         assert (lengths.longer is not None) == some_longer
     for a, b in zip(expected, propagated(drawn), strict=True):
         torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
