@@ -1,15 +1,19 @@
-"""How many graphs a second does one model train on the CPU, against PyTorch Geometric's dense DiffPool?
+"""How many graphs per second does one model train on the CPU, compared with PyTorch Geometric's dense DiffPool?
 
 The same architecture (two poolings at 25 %, three SAGE layers in each network, hidden size 64, l2 and batch
-normalization, layers side by side, both auxiliary losses), the same batches of 20 graphs, no graph dropped. Ours with
-ceil(25 %) of each graph's own nodes as its clusters, and with one number for the data set as PyG must. The two take
-turns, batch by batch, so that what else the machine does meets both.
+normalization, concatenated layers, both auxiliary losses), the same batches of 20 graphs, no graph dropped. Ours with
+ceil(25 %) of each graph's own nodes as its clusters, and with one number for the data set as PyG requires. Further
+columns: ours with one thread, and ours without the C kernels, with one thread and with all. Everybody takes turns of a
+few steps, so that other load on the machine affects all alike; the first step of a turn is not timed, because the
+threads of the one before may still be spinning.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,8 @@ from torch_geometric.data import Batch
 from benchmarks.pyg_dense import PygDiffPool, step, to_pyg
 from benchmarks.record import begin, finish, parser
 from diffpool.architecture import Architecture
+from diffpool.backends import use_backend
+from diffpool.backends.cpu.threads import threads_for
 from diffpool.builder import build
 from diffpool.data import GraphDataset, load_dataset
 from diffpool.nn import GraphClassifier
@@ -28,7 +34,7 @@ HIDDEN, RATIO, BATCH = 64, 0.25, 20
 STEPS = {
     "ENZYMES": 60,
     "PROTEINS": 30,
-    "DD": 6,
+    "DD": 5,
 }  # timed steps of each; PyG needs 10 s and more for one on DD
 
 
@@ -100,44 +106,95 @@ def _double(t: torch.Tensor) -> torch.Tensor:
     return t.double() if t.is_floating_point() else t
 
 
+@dataclass(frozen=True)
+class Way:
+    """One way to compute our steps."""
+
+    clusters: str = "graph"
+    backend: str = "auto"
+    one_thread: bool = False
+
+
+WAYS = {
+    "default": Way(),
+    "one_thread": Way(one_thread=True),
+    "reference": Way(backend="reference"),
+    "reference_one_thread": Way(backend="reference", one_thread=True),
+    "one_c": Way(clusters="dataset"),
+}
+TURN = 6  # steps, of which the first is not timed
+
+
+class Ours:
+    """One of our models, trained as one of the ways says."""
+
+    def __init__(self, dataset: GraphDataset, way: Way, config: Training):
+        shape = (dataset.num_features, dataset.num_classes, dataset.largest)
+        self.way, self.config = way, config
+        self.model = build(architecture(way.clusters), *shape)
+        self.optimizer = Optimizer(self.model, config)
+        self.batches = CohortBatches(dataset, self.model.clusters)
+        self.rows = BATCH * dataset.graphs.num_nodes / len(dataset)
+
+    def step(self, chosen: np.ndarray) -> None:
+        batch = self.batches.batch(chosen[None])
+        train_step(self.model, self.optimizer, *batch.parts, self.config.loss_weights)
+
+    def turn(self, chosen: np.ndarray) -> list[float]:
+        """Seconds of each step on these graphs: [steps, B]."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1 if self.way.one_thread else threads)
+        try:
+            with use_backend(self.way.backend), threads_for(self.rows):
+                return [timed(self.step, own) for own in chosen]
+        finally:
+            torch.set_num_threads(threads)
+
+
+def timed(step: Callable[[np.ndarray], None], chosen: np.ndarray) -> float:
+    start = time.perf_counter()
+    step(chosen)
+    return time.perf_counter() - start
+
+
 def measure(dataset: GraphDataset, steps: int, seed: int = 0) -> dict[str, Any]:
+    """Graphs per second of PyG and of each of our ways."""
     torch.manual_seed(seed)
     first = math.ceil(RATIO * dataset.largest)
     sizes = (first, math.ceil(RATIO * first))
     config = Training(batch_size=BATCH, seed=seed)
-    shape = (dataset.num_features, dataset.num_classes, dataset.largest)
-    ours = {name: build(architecture(name), *shape) for name in ("graph", "dataset")}
+    ours = {name: Ours(dataset, way, config) for name, way in WAYS.items()}
     peer = PygDiffPool(dataset.num_features, HIDDEN, dataset.num_classes, sizes)
-    check(dataset, peer, ours["dataset"])
+    check(dataset, peer, ours["one_c"].model)
     graphs = to_pyg(dataset, range(len(dataset)))
-    peer_optimizer = torch.optim.Adam(peer.parameters(), config.learning_rate)
-    optimizers = {name: Optimizer(model, config) for name, model in ours.items()}
-    batches = {name: CohortBatches(dataset, model.clusters) for name, model in ours.items()}
+    optimizer = torch.optim.Adam(peer.parameters(), config.learning_rate)
+
+    def peer_step(chosen: np.ndarray) -> None:
+        step(peer, optimizer, [graphs[g] for g in chosen], config.clip)
+
     rng = np.random.default_rng(seed)
-    times: dict[str, list[float]] = {"pyg": [], "graph": [], "dataset": []}
-    for number in range(steps + 2):
-        chosen = rng.choice(len(dataset), BATCH, replace=False)
-        start = time.perf_counter()
-        step(peer, peer_optimizer, [graphs[g] for g in chosen], config.clip)
-        spent = {"pyg": time.perf_counter() - start}
-        for name, model in ours.items():
-            start = time.perf_counter()
-            batch = batches[name].batch(chosen[None])
-            train_step(model, optimizers[name], *batch.parts, config.loss_weights)
-            spent[name] = time.perf_counter() - start
-        if number >= 2:  # the first ones warm up
-            for name, seconds in spent.items():
-                times[name].append(seconds)
-    rate = {name: BATCH * len(t) / sum(t) for name, t in times.items()}
+    times: dict[str, list[float]] = {name: [] for name in ("pyg", *WAYS)}
+    for turn in range(-1, -(-steps // (TURN - 1))):  # the first turn warms up
+        chosen = np.stack([rng.choice(len(dataset), BATCH, replace=False) for _ in range(TURN)])
+        for name, entrant in ours.items():
+            found = entrant.turn(chosen if turn >= 0 or name != "one_c" else chosen[:1])
+            times[name] += found[1:] if turn >= 0 else []
+        found = [timed(peer_step, own) for own in (chosen if turn >= 0 else chosen[:1])]
+        times["pyg"] += found[1:] if turn >= 0 else []
+    rate = {name: round(BATCH * len(t) / sum(t), 2) for name, t in times.items()}
+    medians = {name: float(np.median(t)) for name, t in times.items()}
     return {
-        "pyg": round(rate["pyg"], 2),
-        "per_graph_clusters": round(rate["graph"], 2),
-        "one_c": round(rate["dataset"], 2),
+        **rate,
         "clusters": list(sizes),
-        "steps": steps,
-        "ratio": round(rate["graph"] / rate["pyg"], 2),
-        "ratio_one_c": round(rate["dataset"] / rate["pyg"], 2),
-        "ratio_of_medians": round(float(np.median(times["pyg"]) / np.median(times["graph"])), 2),
+        "steps": len(times["pyg"]),
+        "ratio": round(rate["default"] / rate["pyg"], 2),
+        "ratio_one_thread": round(rate["one_thread"] / rate["pyg"], 2),
+        "ratio_one_c": round(rate["one_c"] / rate["pyg"], 2),
+        "ratio_of_medians": round(medians["pyg"] / medians["default"], 2),
+        "kernels_gain": round(medians["reference"] / medians["default"], 2),
+        "kernels_gain_one_thread": round(
+            medians["reference_one_thread"] / medians["one_thread"], 2
+        ),
     }
 
 
@@ -152,18 +209,14 @@ def main() -> None:
     )
     chosen = begin(options)
     rows = {}
-    print("graphs a second of training, one model, batch 20")
-    print(
-        f"{'':10s} {'PyG dense':>10s} {'ours':>10s} {'ratio':>7s} {'ours, one C':>12s} {'ratio':>7s}"
-    )
+    columns = ("pyg", *WAYS)
+    print("graphs per second of training, one model, batch 20")
+    print(f"{'':10s}" + "".join(f"{name:>22s}" for name in columns) + f"{'default / PyG':>16s}")
     for name in chosen.datasets.split(","):
         dataset = load_dataset(name, chosen.data_dir)
         row = rows[name] = measure(dataset, max(chosen.steps or STEPS.get(name, 10), 5))
-        print(
-            f"{name:10s} {row['pyg']:10.1f} {row['per_graph_clusters']:10.1f} {row['ratio']:7.2f} "
-            f"{row['one_c']:12.1f} {row['ratio_one_c']:7.2f}",
-            flush=True,
-        )
+        cells = "".join(f"{row[column]:22.1f}" for column in columns)
+        print(f"{name:10s}{cells}{row['ratio']:16.2f}", flush=True)
     finish(
         "cpu_step",
         {"ratio": {name: row["ratio"] for name, row in rows.items()}, "rows": rows},

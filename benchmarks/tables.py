@@ -46,14 +46,32 @@ def large_graph(record: dict[str, Any]) -> str:
 
 def cpu_step(record: dict[str, Any]) -> str:
     lines = [
-        "| graphs a second | PyG dense | ours | ratio | ours, one C | ratio |",
-        "|---|---|---|---|---|---|",
+        "| graphs per second | PyG dense | ours | ratio | one thread | without the C kernels: one thread, all "
+        "| one C for all graphs | ratio |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, row in record["rows"].items():
+        plain = f"{row['reference_one_thread']:,.0f}, {row['reference']:,.0f}"
         lines.append(
-            f"| {name} | {row['pyg']:,.1f} | {row['per_graph_clusters']:,.0f} | **{row['ratio']:.1f} ×** "
-            f"| {row['one_c']:,.0f} | {row['ratio_one_c']:.1f} × |"
+            f"| {name} | {row['pyg']:,.1f} | {row['default']:,.0f} | **{row['ratio']:.1f} ×** "
+            f"| {row['one_thread']:,.0f} | {plain} | {row['one_c']:,.0f} | {row['ratio_one_c']:.1f} × |"
         )
+    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
+def busy(record: dict[str, Any]) -> str:
+    lines = [
+        "| seconds for an epoch of ENZYMES | one thread | default | one thread, busy | default, busy "
+        "| default / one thread | busy / one thread, undisturbed |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in record["rows"].items():
+        cells = [
+            f"{row[case]:.2f}"
+            for case in ("one_thread", "default", "one_thread_busy", "default_busy")
+        ]
+        ratios = [f"{row[key]:.2f}" for key in ("default / one thread", "busy / one thread")]
+        lines.append(f"| {name} | {' | '.join(cells + ratios)} |")
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
@@ -90,6 +108,7 @@ TABLES: dict[str, Table] = {
     "graclus": from_last("graclus", method_tables.graclus),
     "large_graph": from_last("large_graph", large_graph),
     "cpu_step": from_last("cpu_step", cpu_step),
+    "busy": from_last("busy", busy),
     "reading": from_last("reading", reading),
     "cross_validation": lambda: throughput("cross_validation"),
     "cross_validation_cpu": lambda: throughput("cross_validation_cpu"),

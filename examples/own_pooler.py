@@ -1,7 +1,7 @@
 """A pooler of your own: keep the nodes with the highest scores, with random numbers, trained as a cohort.
 
 A pooler is a module called as `pooler(graphs, z, scores, clusters, random)`. Its network `gnn` computes the scores from
-the input of the level, at the same time as the encoder computes Z. `clusters` says how many clusters each graph gets, and
+the input of the level while the encoder computes Z. `clusters` says how many clusters each graph gets, and
 `random` draws numbers that are the same for a model in a cohort as for the model alone.
 """
 

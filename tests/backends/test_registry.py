@@ -6,6 +6,7 @@ The reference computes in double precision. A new kernel needs no test of its ow
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -24,7 +25,8 @@ from diffpool.nn import BatchNorm, Encoder, Sage
 from diffpool.nn.norm import Steps
 
 enabled_backends()  # loads the kernels
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DEVICES = {"cpu": "cpu", "triton": "cuda" if torch.cuda.is_available() else "cpu"}
+DEVICE = "cpu"  # of the kernel under test
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # slow
 HUGE = (80 if INTERPRETED else 300, 1, 2, 0)  # one large graph among small ones
 SHAPES: dict[str, tuple[int, ...]] = {
@@ -396,8 +398,9 @@ def close(a: Tensor, b: Tensor) -> None:
 
 @pytest.mark.parametrize(("operation", "backend", "case"), TABLE)
 def test_a_kernel_computes_what_its_reference_computes(
-    operation: str, backend: str, case: Case
+    operation: str, backend: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "DEVICE", DEVICES[backend])
     kernel, call = KERNELS[operation, backend], case(torch.float32)
     if (operation, backend) in CAPTURED:
         if not torch.cuda.is_available():
@@ -415,9 +418,12 @@ def test_a_kernel_computes_what_its_reference_computes(
 
 
 @pytest.mark.parametrize(("operation", "backend"), sorted(KERNELS))
-def test_a_kernel_leaves_double_precision_to_the_reference(operation: str, backend: str) -> None:
+def test_a_kernel_leaves_double_precision_to_the_reference(
+    operation: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if operation == "backends.triton.drawn.layout_tables":
         pytest.skip("it has no floating-point arguments")
+    monkeypatch.setattr(sys.modules[__name__], "DEVICE", DEVICES[backend])
     for _, case in CASES[operation]():
         assert not KERNELS[operation, backend].accepts(*case(torch.float64).args)
 

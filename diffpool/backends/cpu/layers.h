@@ -119,14 +119,26 @@ static i64 graph_at(const Graphs *graphs, i64 row) {
         if (first < last) body                                                                                          \
     }
 
-/* out[r] += Σ value · from[source] over the edges of row r */
-INLINE void add_edges(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, i64 d) {
+#define BLOCK 64 /* columns whose sums stay in registers */
+
+/* out[j] += Σ value · from[source][j] over the edges of row r, for `width` columns */
+INLINE void add_block(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, const i64 width) {
+    float sum[BLOCK] __attribute__((aligned(64)));
+    for (i64 j = 0; j < width; j++) sum[j] = out[j];
     for (i64 e = graphs->indptr[r]; e < graphs->indptr[r + 1]; e++) {
         const float v = graphs->values ? graphs->values[e] : 1.0f;
         const float *row = from + graphs->indices[e] * ld;
 #pragma omp simd
-        for (i64 j = 0; j < d; j++) out[j] += v * row[j];
+        for (i64 j = 0; j < width; j++) sum[j] += v * row[j];
     }
+    for (i64 j = 0; j < width; j++) out[j] = sum[j];
+}
+
+/* The same for d columns. */
+INLINE void add_edges(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, i64 d) {
+    i64 j = 0;
+    for (; j + BLOCK <= d; j += BLOCK) add_block(graphs, r, from + j, ld, out + j, BLOCK);
+    if (j < d) add_block(graphs, r, from + j, ld, out + j, d - j);
 }
 
 /* both = [X, D⁻¹AX] */

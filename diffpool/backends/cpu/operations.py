@@ -6,9 +6,10 @@ few microseconds each. `python -m benchmarks.cpu_step` shows the gain.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +23,8 @@ from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout, column_counts
 from diffpool.nn.convolutions import Sage
 from diffpool.nn.encoder import Encoder
+from diffpool.nn.linear import Linear
 from diffpool.nn.norm import BatchNorm
-from diffpool.segment import Csr
 
 # Steps that the kernels compute.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
@@ -55,43 +56,93 @@ def _address(t: Tensor | None) -> int:
     return 0 if t is None else t.data_ptr()
 
 
-def _describe(graphs: Graphs, csr: Csr | None = None) -> tuple[int, ...]:
-    """The structure Graphs of `layers.h`; `csr` replaces A."""
+def _describe(graphs: Graphs) -> tuple[int, ...]:
+    """The structure Graphs of `layers.h`."""
     layout, dense = graphs.layout, isinstance(graphs, DenseGraphs)
     sizes = (layout.total, len(layout), dense, layout.sizes.data_ptr(), layout.starts.data_ptr())
     inverse = graphs.inverse_degree.data_ptr()
     if isinstance(graphs, DenseGraphs):
         return *sizes, 0, 0, 0, graphs.adj.data_ptr(), graphs.adj.stride(0), inverse
-    a = csr or graphs.adj
+    a = graphs.adj
     return *sizes, a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values), 0, 0, inverse
 
 
 # --- the layers of encoders ------------------------------------------------------------------------------------------
 
 
+class _Plan:
+    """What the kernel is told about an encoder at every call; made once, because asking modules takes long."""
+
+    def __init__(self, encoder: Encoder):
+        convs: list[Any] = list(encoder.convs)
+        steps: list[Any] = list(encoder.steps)
+        self.members = _members(encoder)
+        self.served = len(convs) <= MAX_LAYERS and all(
+            type(conv) is Sage and each.names in ORDERS
+            for conv, each in zip(convs, steps, strict=True)
+        )
+        if not self.served:
+            return
+        linears: list[Linear] = [conv.linear for conv in convs]
+        self.batches: list[BatchNorm] = [each.steps[-1] for each in steps]
+        self.flags = [("l2" in each.names, "relu" in each.names) for each in steps]
+        self.inputs = linears[0].num_inputs // 2
+        self.widths = [linear.num_outputs for linear in linears]
+        self.models = linears[0].models
+        self.concat, self.linear = encoder.concat, encoder.linear
+        self.parameters: list[Any] = []
+        for linear, batch in zip(linears, self.batches, strict=True):
+            self.parameters += [linear.weight, linear.bias, batch.weight, batch.bias]
+        if self.linear is not None:
+            self.parameters += [self.linear.weight, self.linear.bias]
+        chain = zip([self.inputs, *self.widths], linears, strict=False)
+        self.served = all(
+            linear.num_inputs == 2 * width and linear.models == self.models
+            for width, linear in chain
+        )
+
+
+_plans: WeakKeyDictionary[Encoder, _Plan] = WeakKeyDictionary()
+
+
+def _members(encoder: Encoder) -> tuple[Any, ...]:
+    """The modules that a plan depends on, and the first weight: whatever replaces parameters replaces all."""
+    modules: Any = encoder._modules
+    convs: Any = modules["convs"]._modules
+    steps: Any = modules["steps"]._modules
+    weight = None
+    if isinstance(convs["0"], Sage):
+        linear: Any = convs["0"]._modules["linear"]
+        weight = linear._parameters["weight"]
+    return (*convs.values(), *steps.values(), modules.get("linear"), id(weight))
+
+
+def _plan(encoder: Encoder) -> _Plan:
+    plan = _plans.get(encoder)
+    if plan is None or plan.members != _members(encoder):
+        plan = _plans[encoder] = _Plan(encoder)
+    return plan
+
+
 def _accepts_encoder(
     graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
 ) -> bool:
-    if not (suits(graphs, x) and x.numel() > 0 and len(encoder.convs) <= MAX_LAYERS):
+    if not (suits(graphs, x) and x.numel() > 0):
         return False
-    width = x.shape[1]
-    for conv, steps in zip(encoder.convs, encoder.steps, strict=True):
-        if not (
-            type(conv) is Sage
-            and steps.names in ORDERS
-            and conv.linear.models == graphs.layout.models
-            and conv.linear.num_inputs == 2 * width
-            and conv.linear.weight.dtype == torch.float32
-        ):
-            return False
-        width = conv.linear.num_outputs
-    return clusters is None or 0 < clusters.largest <= min(width, encoder.num_outputs)
+    plan = _plan(encoder)
+    return (
+        plan.served
+        and plan.inputs == x.shape[1]
+        and plan.models == graphs.layout.models
+        and plan.parameters[0].dtype == torch.float32
+        and (clusters is None or 0 < clusters.largest <= min(plan.widths[-1], encoder.num_outputs))
+    )
 
 
 @kernel("nn.encoder.encode", "cpu", _accepts_encoder)
 def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
     """All layers in one call."""
-    return _run(graphs, x, [_network(graphs, encoder, clusters)])[0]
+    return _run(graphs, x, [_Network(graphs, _plan(encoder), clusters)])[0]
 
 
 def _accepts_level(
@@ -110,25 +161,23 @@ def encode_level(
     graphs: Graphs, x: Tensor, encoder: Encoder, gnn: Encoder, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
     """Both networks in one call, at the same time."""
-    z, scores = _run(graphs, x, [_network(graphs, encoder, None), _network(graphs, gnn, clusters)])
+    networks = [_Network(graphs, _plan(encoder), None), _Network(graphs, _plan(gnn), clusters)]
+    z, scores = _run(graphs, x, networks)
     return z, scores
 
 
-@dataclass(frozen=True, slots=True)
 class _Network:
-    """What the kernel is told about an encoder besides the tensors that have gradients."""
+    """An encoder on a batch."""
 
-    encoder: Encoder
-    batches: list[BatchNorm]
-    flags: list[tuple[bool, bool]]  # l2 and ReLU of each layer
-    columns: Tensor | None  # [N]: of the last layer, for each row
-    widths: list[int]
-    final: int  # outputs of the linear layer at the end, 0 if there is none
-    parameters: list[Tensor]
-
-    @property
-    def width(self) -> int:
-        return sum(self.widths) if self.encoder.concat else self.widths[-1]
+    def __init__(self, graphs: Graphs, plan: _Plan, clusters: Layout | None):
+        self.plan = plan
+        self.columns = None if clusters is None else column_counts(graphs.layout, clusters)
+        self.widths = plan.widths
+        self.final = 0 if plan.linear is None else plan.linear.num_outputs
+        if clusters is not None:
+            self.widths = [*plan.widths[:-1], clusters.largest]
+            self.final = 0 if plan.linear is None else clusters.largest
+        self.width = sum(self.widths) if plan.concat else self.widths[-1]
 
     def work(self, inputs: int) -> int:
         """Multiplications for each row."""
@@ -138,36 +187,30 @@ class _Network:
         return total
 
     def describe(
-        self,
-        graphs: Graphs,
-        x: Tensor,
-        kept: Tensor,
-        out: Tensor,
-        final: Tensor | None,
-        parameters: Sequence[Tensor],
-        csr: Csr | None = None,
+        self, graphs: Graphs, x: Tensor, kept: Tensor, out: Tensor, final: Tensor | None
     ) -> list[Any]:
-        """A network as `take_network` of `kernels.c` reads it, and its parameters."""
-        layout = graphs.layout
+        """The network as `take_network` of `kernels.c` reads it, and its parameters."""
+        layout, plan = graphs.layout, self.plan
+        parameters = plan.parameters
         words: list[Any] = [
             layout.models,
             layout.total // layout.models,
             layout.used.ctypes.data,
-            *_describe(graphs, csr),
+            *_describe(graphs),
             x.data_ptr(),
             x.shape[1],
             _address(self.columns),
-            self.encoder.concat,
+            plan.concat,
             kept.data_ptr(),
             out.data_ptr(),
             _address(final),
         ]
         words += [0, 0, 0] if final is None else [*parameters[-2].shape[1:], self.final]
         words.append(len(self.widths))
-        for i, (batch, width) in enumerate(zip(self.batches, self.widths, strict=True)):
-            words += [batch.training, batch.momentum, batch.eps, *self.flags[i]]
-            words += [parameters[4 * i].shape[2], width]
-        for i, batch in enumerate(self.batches):
+        for i, batch in enumerate(plan.batches):
+            words += [batch.training, batch.momentum, batch.eps, *plan.flags[i]]
+            words += [parameters[4 * i].shape[2], self.widths[i]]
+        for i, batch in enumerate(plan.batches):
             for t in (*parameters[4 * i : 4 * i + 4], batch.running_mean, batch.running_var):
                 words += [t.data_ptr(), t.stride(0)]
         if final is not None:
@@ -176,35 +219,14 @@ class _Network:
         return words
 
 
-def _network(graphs: Graphs, encoder: Encoder, clusters: Layout | None) -> _Network:
-    convs: list[Any] = list(encoder.convs)
-    steps: list[Any] = list(encoder.steps)
-    batches = [each.steps[-1] for each in steps]
-    widths = [conv.linear.num_outputs for conv in convs]
-    if clusters is not None:
-        widths[-1] = clusters.largest
-    parameters: list[Any] = []
-    for conv, batch in zip(convs, batches, strict=True):
-        parameters += [conv.linear.weight, conv.linear.bias, batch.weight, batch.bias]
-    final = 0
-    if encoder.linear is not None:
-        parameters += [encoder.linear.weight, encoder.linear.bias]
-        final = encoder.linear.num_outputs if clusters is None else clusters.largest
-    return _Network(
-        encoder=encoder,
-        batches=batches,
-        flags=[("l2" in each.names, "relu" in each.names) for each in steps],
-        columns=None if clusters is None else column_counts(graphs.layout, clusters),
-        widths=widths,
-        final=final,
-        parameters=parameters,
-    )
+# In the words of a network, those that describe the edges: indptr, indices and values.
+EDGES = slice(8, 11)
 
 
 def _run(graphs: Graphs, x: Tensor, networks: list[_Network]) -> tuple[Tensor, ...]:
     """The outputs of networks that read the same input."""
     adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
-    parameters = [p for network in networks for p in network.parameters]
+    parameters = [p for network in networks for p in network.plan.parameters]
     return _Encoders.apply(x, adj, graphs.inverse_degree, graphs, networks, *parameters)
 
 
@@ -222,26 +244,25 @@ class _Encoders(torch.autograd.Function):
         (n, d), models = x.shape, graphs.layout.models
         work = n * sum(network.work(d) for network in networks)
         ctx.call = (num_threads() if work > ALONE else 1, models == 1 and work > CHUNKED)
-        words: list[Any] = [*ctx.call, len(networks)]
-        saved: list[Tensor | None] = []
-        ctx.sizes, start = [], 0
+        ctx.words, ctx.scratch = [], 0
+        saved: list[Tensor] = []
+        outs = []
         for network in networks:
-            own = parameters[start : start + len(network.parameters)]
-            start += len(own)
             kept, scratch = _kernels.layers_buffers(
-                n, models, d, network.encoder.concat, *network.widths
+                n, models, d, network.plan.concat, *network.widths
             )
-            out = x.new_empty(n, network.width)
+            buffer, out = x.new_empty(kept), x.new_empty(n, network.width)
             final = x.new_empty(n, network.final) if network.final else None
-            buffers = (x.new_empty(kept), out, final)
-            words += network.describe(graphs, x, *buffers, own)
-            saved += buffers
-            ctx.sizes.append(scratch)
-        _kernels.layers_forward(*words)
+            ctx.words.append(network.describe(graphs, x, buffer, out, final))
+            ctx.scratch += scratch
+            saved += [buffer, out]
+            outs.append(out if final is None else final)
+        words = [word for own in ctx.words for word in own]
+        _kernels.layers_forward(*ctx.call, len(networks), *words)
         ctx.graphs, ctx.networks = graphs, networks
-        ctx.save_for_backward(x, *saved, *parameters)
-        outs = zip(saved[1::3], saved[2::3], strict=True)
-        return tuple(out if final is None else final for out, final in outs)  # type: ignore[misc]
+        # The parameters, too: PyTorch then notices if one was changed before the backward pass.
+        ctx.save_for_backward(x, *saved, *outs, *parameters)
+        return tuple(outs)
 
     @staticmethod
     @once_differentiable
@@ -249,28 +270,37 @@ class _Encoders(torch.autograd.Function):
         graphs, networks = ctx.graphs, ctx.networks
         x, *saved = ctx.saved_tensors
         parameters = saved[3 * len(networks) :]
-        transposed = graphs.adj_t if isinstance(graphs, SparseGraphs) else None
         needs_x, needs_adj = ctx.needs_input_grad[:2]
+        scratch = _scratch(ctx.scratch)
         words: list[Any] = [*ctx.call, len(networks)]
         of_inputs, of_parameters, alive, start = [], [], [], 0
-        for number, network in enumerate(networks):
-            own = parameters[start : start + len(network.parameters)]
+        address = scratch.data_ptr()
+        for grad, network, own_words in zip(grads, networks, ctx.words, strict=True):
+            own = parameters[start : start + len(network.plan.parameters)]
             start += len(own)
-            grad = grads[number].contiguous()
+            grad = grad.contiguous()
             of_x = torch.empty_like(x) if needs_x or needs_adj else None
             of_adj = torch.zeros_like(graphs.adj) if needs_adj else None
             of_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
-            scratch = x.new_empty(ctx.sizes[number])
-            words += network.describe(
-                graphs, x, *saved[3 * number : 3 * number + 3], own, transposed
+            if isinstance(graphs, SparseGraphs):
+                a = graphs.adj_t
+                own_words = [*own_words]
+                own_words[EDGES] = a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values)
+            words += own_words
+            words += [_address(t) for t in (grad, of_x, of_adj, of_inverse)]
+            words.append(address)
+            address += (
+                4
+                * _kernels.layers_buffers(
+                    len(x), graphs.layout.models, x.shape[1], network.plan.concat, *network.widths
+                )[1]
             )
-            words += [_address(t) for t in (grad, of_x, of_adj, of_inverse, scratch)]
-            found = [torch.empty(p.shape, dtype=p.dtype) for p in own]
+            found = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
             for g in found:
                 words += [g.data_ptr(), g.stride(0)]
             of_inputs.append((of_x, of_adj, of_inverse))
             of_parameters += found
-            alive += [grad, scratch]
+            alive.append(grad)
         _kernels.layers_backward(*words)
         first = of_inputs[0]
         for other in of_inputs[1:]:
@@ -278,6 +308,17 @@ class _Encoders(torch.autograd.Function):
                 if total is not None and more is not None:
                     total += more
         return *first, None, None, *of_parameters
+
+
+_space = threading.local()
+
+
+def _scratch(size: int) -> Tensor:
+    """Working space of this thread: memory that is given back and taken again at every call costs page faults."""
+    known: Tensor | None = getattr(_space, "scratch", None)
+    if known is None or len(known) < size:
+        known = _space.scratch = torch.empty(size)
+    return known
 
 
 # --- the pooling of a level ------------------------------------------------------------------------------------------

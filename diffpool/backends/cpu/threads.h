@@ -1,16 +1,23 @@
-/* Threads that do not spin for each other.
+/* Threads that survive company.
  *
  * A call divides its work into pieces; the calling thread and a few workers claim them one by one. A caller that finds no
- * piece left waits only for workers that are in the middle of one, and it sleeps while it waits. So a worker that the
- * operating system keeps off its core (a busy machine, a container with a small quota) delays a call by one piece at most,
- * and costs nothing if it never starts. A result does not depend on the number of threads. */
+ * piece left waits only for workers that are in the middle of one. A worker that the operating system keeps off its core
+ * (a busy machine, a container with a small quota) costs nothing if it never starts. If it is stopped in the middle of a
+ * piece, the caller waits, and then does without workers for a while. A result does not depend on the number of threads.
+ *
+ * Between calls a worker stays awake for a millisecond, because waking up takes a tenth of one on a virtual machine; it
+ * yields its core to any other process meanwhile, and then sleeps. */
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #define MAX_THREADS 64
-#define SPINS 2000 /* checks before sleeping: about 20 µs */
+#define AWAKE 1000000   /* ns that a worker stays awake without work */
+#define PATIENCE 50000  /* ns that a caller waits awake for a worker */
+#define STALL 1000000   /* ns that a caller waits before it takes the machine for busy */
+#define REST 100000000  /* ns without workers then */
 
 typedef void (*Piece)(void *context, i64 piece, int rank);
 
@@ -21,6 +28,7 @@ static struct {
     atomic_int places;    /* workers that may still join the current call */
     atomic_int active;    /* workers in the current call */
     atomic_flag taken;    /* whether a call is running */
+    i64 rest;             /* the time until which callers do without workers */
     Piece piece;
     void *context;
     i64 pieces;
@@ -29,10 +37,23 @@ static struct {
 
 static _Thread_local int inside; /* whether this thread is working on a piece */
 
-static void pause_briefly(void) {
+static i64 now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (i64)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Stay awake for some ns, or until *value is zero (or not, if `wanted`). */
+static void stay_awake(atomic_int *value, int wanted, i64 ns) {
+    const i64 end = now() + ns;
+    do
+        for (int i = 0; i < 64; i++) {
+            if ((atomic_load(value) != 0) == wanted) return;
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+            __builtin_ia32_pause();
 #endif
+        }
+    while (!sched_yield() && now() < end);
 }
 
 static void work(int rank) {
@@ -44,7 +65,7 @@ static void work(int rank) {
 static void *worker(void *unused) {
     (void)unused;
     for (;;) {
-        for (int i = 0; i < SPINS && !atomic_load(&pool.places); i++) pause_briefly();
+        stay_awake(&pool.places, 1, AWAKE);
         pthread_mutex_lock(&pool.lock);
         while (!atomic_load(&pool.places)) pthread_cond_wait(&pool.wake, &pool.lock);
         const int rank = atomic_fetch_sub(&pool.places, 1);
@@ -80,14 +101,15 @@ static void start_workers(int count) {
     }
 }
 
-/* Call piece(context, i, rank) for each i below `pieces`, in any order; ranks are below `threads`. Inside another call, or
- * while another thread of the process has the workers, the pieces are done here one after the other. */
+/* Call piece(context, i, rank) for each i below `pieces`, in any order; ranks are below `threads`. Inside another call, while
+ * another thread of the process has the workers, or while these rest, the pieces are done here one after the other. */
 static void parallel(Piece piece, void *context, i64 pieces, int threads) {
     threads = (int)MIN(MIN(threads, MAX_THREADS), pieces);
-    if (threads <= 1 || inside || atomic_flag_test_and_set(&pool.taken)) {
+    if (threads <= 1 || inside || now() < pool.rest || atomic_flag_test_and_set(&pool.taken)) {
         for (i64 i = 0; i < pieces; i++) piece(context, i, 0);
         return;
     }
+    const i64 start = now();
     start_workers(threads - 1);
     pthread_mutex_lock(&pool.lock);
     pool.piece = piece;
@@ -101,9 +123,12 @@ static void parallel(Piece piece, void *context, i64 pieces, int threads) {
     pthread_mutex_lock(&pool.lock);
     atomic_store(&pool.places, 0); /* nobody joins any more */
     pthread_mutex_unlock(&pool.lock);
-    for (int i = 0; i < SPINS && atomic_load(&pool.active); i++) pause_briefly();
+    const i64 begin = now();
+    stay_awake(&pool.active, 0, PATIENCE);
     pthread_mutex_lock(&pool.lock);
     while (atomic_load(&pool.active)) pthread_cond_wait(&pool.done, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
+    const i64 end = now();
+    if (end - begin > STALL + (begin - start)) pool.rest = end + REST;
     atomic_flag_clear(&pool.taken);
 }
