@@ -109,3 +109,28 @@ def test_a_module_neither_runs_nor_unpickles_what_it_reads(module: str) -> None:
     assert not set(imports(path)) & {"pickle", "marshal", "shelve", "joblib", "dill"}
     calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
     assert not {ast.unparse(call) for call in calls} & {"eval", "exec", "torch.load"}
+
+
+# The paper's code is plain PyTorch; of the backends it knows the mark `accelerated` and nothing else.
+PAPER = [
+    name
+    for name in modules()
+    if name.split(".")[0] in ("equations", "graphs", "layout", "segment", "nn")
+]
+BACKEND_WORDS = r"triton|cuda|\bgpu\b|\btiles?\b|\bstreams?\b|\bkernels?\b|_kernels?\b|native|captur|\baligned\b|openmp"
+
+
+@pytest.mark.parametrize("module", PAPER)
+def test_the_code_of_the_paper_names_no_backend(module: str) -> None:
+    path = modules()[module]
+    found = re.findall(BACKEND_WORDS, path.read_text(), re.IGNORECASE)
+    assert not found
+    assert {name for name in imports(path) if "backends" in name} <= {"diffpool.backends"}
+    used = re.findall(r"from diffpool\.backends import (.*)", path.read_text())
+    assert set(used) <= {"accelerated"}
+
+
+def test_the_classifier_does_not_ask_for_the_types_of_poolers() -> None:
+    text = modules()["nn.classifier"].read_text()
+    assert "DiffPool" not in text
+    assert not re.search(r"isinstance\(pooler|type\(pooler", text)

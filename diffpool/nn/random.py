@@ -69,10 +69,10 @@ class Random:
     def _bits(self, layer: int, rows: int, columns: int) -> Tensor:
         """Integers from 0 to below 2³²: [M, rows, columns]."""
         device = self.keys.device
-        stream = splitmix64(splitmix64(self.keys + self.steps[:, 0].to(torch.int64)) + layer)  # [M]
+        state = splitmix64(splitmix64(self.keys + self.steps[:, 0].to(torch.int64)) + layer)  # [M]
         row = torch.arange(rows, device=device)[:, None] << 32
         index = row + torch.arange(columns, device=device)  # [rows, columns]
-        bits = splitmix64(stream[:, None, None] + GOLDEN * index)
+        bits = splitmix64(state[:, None, None] + GOLDEN * index)
         return _shifted(bits, 32)
 
 
