@@ -41,6 +41,7 @@ class _Estimator(BaseEstimator):
         *,
         features: str = "auto",
         edge_features: bool = False,
+        directed: bool = False,
         validation: float = 0.1,
         seed: int = 0,
         device: str = "cpu",
@@ -54,6 +55,7 @@ class _Estimator(BaseEstimator):
         self.method = method
         self.features = features
         self.edge_features = edge_features
+        self.directed = directed
         self.validation = validation
         self.seed = seed
         self.device = device
@@ -72,7 +74,7 @@ class _Estimator(BaseEstimator):
             changes.setdefault("conv", "edge-sage")
         method = settings_for(self.method, raw.name, seed=self.seed, **changes)
         edges = method.architecture.edges
-        dataset = GraphDataset.from_raw(raw, self.features, edges).to(self.device)
+        dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(self.device)
         outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs
@@ -144,6 +146,7 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         method: The name of a method, as in `diffpool train --method`.
         features: Node features separated by commas, or "auto"; see `diffpool.data.features`.
         edge_features: Use edge labels and attributes, with the convolution edge-sage unless `conv` is given.
+        directed: Use edges in the given direction only.
         validation: Fraction of the graphs used to choose the best epoch.
         seed: Random seed for the split, the initial parameters, the batches and dropout.
         device: "cpu" or "cuda".
@@ -196,7 +199,7 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
     Every setting of the method is a keyword argument; None, the default, leaves it to the method and the data set.
 
     Args:
-        method, features, edge_features, validation, seed, device, verbose: See `DiffPoolClassifier`.
+        method, features, edge_features, directed, validation, seed, device, verbose: See `DiffPoolClassifier`.
         {settings}
 
     Attributes:

@@ -11,6 +11,7 @@ backend, `cpu` or `triton` only that one, and `reference` none.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,11 +97,17 @@ class _State:
     def enabled(self) -> tuple[str, ...]:
         if self.available is None:
             _check(self.choice, VARIABLE)
-            self.available = ()  # while they load
             self.available = tuple(name for name in BACKENDS if _load(name))
         if self.choice == "auto":
             return self.available
-        return (self.choice,) if self.choice in self.available else ()
+        if self.choice == "reference":
+            return ()
+        if self.choice not in self.available:
+            raise SettingError(
+                f"the backend {self.choice!r} does not work on this machine "
+                f"(available: {', '.join(self.available) or 'none'}): choose auto or reference"
+            )
+        return (self.choice,)
 
 
 _state = _State()
@@ -108,9 +115,13 @@ _state = _State()
 
 def _load(name: str) -> bool:
     """Register the kernels of a backend; whether it works on this machine."""
-    if not import_module(f"diffpool.backends.{name}").available():
+    try:
+        if not import_module(f"diffpool.backends.{name}").available():
+            return False
+        import_module(f"diffpool.backends.{name}.operations")
+    except ImportError as error:
+        warnings.warn(f"the backend {name!r} is not used: {error}", stacklevel=2)
         return False
-    import_module(f"diffpool.backends.{name}.operations")
     return True
 
 
@@ -130,6 +141,7 @@ def use_backend(choice: str) -> Iterator[None]:
     _check(choice, "a backend")
     before, _state.choice = _state.choice, choice
     try:
+        _state.enabled()  # raises an error if there is no such backend here
         yield
     finally:
         _state.choice = before

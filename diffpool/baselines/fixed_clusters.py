@@ -35,7 +35,7 @@ class GivenClusters(Pooler):
         s = z.new_zeros(len(z), clusters.largest).scatter(1, given[:, :1], 1.0)
         if rows.real is not None:
             s = s * rows.real[:, None]
-        return _pooled(graphs, s, z, clusters, _of_clusters(given, rows, clusters))
+        return _pooled(graphs, s, z, clusters, given_of_clusters(given, rows, clusters))
 
 
 class UniformClusters(Pooler):
@@ -63,7 +63,7 @@ def _pooled(
     return Pooled(pooled, coarse, Assignment(s, graphs.layout, clusters))
 
 
-def _of_clusters(given: Tensor, rows: Layout, clusters: Layout) -> Tensor:
+def given_of_clusters(given: Tensor, rows: Layout, clusters: Layout) -> Tensor:
     """The columns after the first, one row for each cluster: [N, L] → [K, L − 1]. They agree within a cluster."""
     start = torch.cat(
         [clusters.device_starts, clusters.device_starts.new_full((1,), clusters.total)]

@@ -255,7 +255,7 @@ def _evaluate_kernel(
             "expected a data set of files for a kernel, got embedded: its classes differ by node attributes only, "
             "which kernels do not see"
         )
-    raw = _read(dataset, source)
+    raw = read_input(dataset, source)
     if kernel.no_labels:
         raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {rules.name}"
@@ -306,7 +306,7 @@ def data(
 
     - `diffpool data graphs.jsonl --json`
     """
-    raw = _read(dataset, source, target, refresh)
+    raw = read_input(dataset, source, target, refresh)
     facts = statistics(raw)
     if as_json:
         print(json.dumps(facts))
@@ -339,7 +339,7 @@ def predict(
         total = count_graphs(Path(dataset))
         parts = iter_graphs(Path(dataset), PART, smiles=smiles)
     else:
-        raw = _read(dataset, Source(data_dir))
+        raw = read_input(dataset, Source(data_dir))
         total = len(raw)
         parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
     with graphs_bar("predicting", total) as advance:
@@ -354,11 +354,11 @@ def _load(
 ) -> GraphDataset:
     if dataset == "embedded":
         return embedded(seed=seed)
-    raw = _read(dataset, inputs, target)
+    raw = read_input(dataset, inputs, target)
     return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
 
 
-def _read(
+def read_input(
     dataset: str, source: Source, target: str | None = None, refresh: bool = False
 ) -> RawGraphs:
     with download_bar(dataset) as progress:

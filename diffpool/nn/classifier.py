@@ -78,7 +78,7 @@ class GraphClassifier(nn.Module):
         encoders: one for each level, so one more than poolers; called as `encoder(graphs, x)`.
         poolers: modules with the protocol of `nn.Pooler`.
         clusters: the number of clusters at each pooling.
-        head: from the graph embedding to the logits; called as `head(x)`, in training as `head(x, random)`.
+        head: from the graph embedding to the logits; called as `head(x)`, with dropout as `head(x, random)`.
         readout: sum, mean or max over a level's nodes. The sum is the paper's last assignment, S = a column of ones.
             Or a module, called as `readout(graphs, z)`: [N, D] → [B, D'].
         every_level: read out every level and concatenate (the released code) instead of the last level only.
@@ -123,7 +123,8 @@ class GraphClassifier(nn.Module):
         read = down.embeddings if self.every_level else down.embeddings[-1:]
         levels = zip(down.graphs[-len(read) :], read, strict=True)
         vector = torch.cat([self._read(level, z) for level, z in levels], -1)  # [B, D]
-        logits = self.head(vector) if random is None else self.head(vector, random)
+        drops = random is not None and random.drops
+        logits = self.head(vector, random) if drops else self.head(vector)
         return Prediction(logits, tuple(down.assignments), tuple(down.graphs), down.losses)
 
     def descend(

@@ -1,7 +1,7 @@
 """The layers with parameters. Each holds the parameters of M models side by side; a single model has M = 1.
 
 The rows that reach such a layer are those of model 0, then as many of model 1, and so on: [N, D] is seen as
-[M, N/M, D]. Nothing else in the package knows about M. `side_by_side.py` has the convention.
+[M, N/M, D]. Convolutions, poolers and readouts see one batch of graphs. `side_by_side.py` describes the convention.
 """
 
 from __future__ import annotations

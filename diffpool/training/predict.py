@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.backends.cpu.threads import threads_for
 from diffpool.data import RawGraphs, as_raw, sparse_graphs
 from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
@@ -95,7 +96,9 @@ class TrainedModel:
                 nodes += raw.sizes[stop]
                 stop += 1
             graphs, x, unseen = self._prepare(raw[start:stop])
-            yield self.model(graphs.to(device), x.to(device)), unseen
+            with threads_for(len(x)):
+                prediction = self.model(graphs.to(device), x.to(device))
+            yield prediction, unseen
             start = stop
 
     def _prepare(self, raw: RawGraphs) -> tuple[SparseGraphs, Tensor, Unseen]:

@@ -5,6 +5,7 @@ The reference computes in double precision. A new kernel needs no test of its ow
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -431,21 +432,33 @@ def test_a_kernel_leaves_double_precision_to_the_reference(
 def test_every_kernel_belongs_to_an_operation() -> None:
     assert {operation for operation, _ in KERNELS} <= OPERATIONS.keys()
     assert OPERATIONS.keys() - {"backends.triton.drawn.layout_tables"} <= CASES.keys()
+    for (operation, _), kernel in KERNELS.items():  # arguments may be given by name
+        names = list(inspect.signature(OPERATIONS[operation].reference).parameters)
+        assert list(inspect.signature(kernel.run).parameters)[: len(names)] == names
 
 
 def test_the_switch_chooses_the_backend() -> None:
     graphs, _, x = batch((4, 3), "sparse", torch.float32)
     encoder, features = make_encoder(torch.float32), place(x, torch.float32, False)
     choose = OPERATIONS["nn.encoder.encode"].choose
-    for choice in ("auto", "cpu", "triton", "reference"):
-        with use_backend(choice):
-            chosen = choose(graphs, features, encoder, None)
-        known = [KERNELS[key] for key in KERNELS if key[1] == choice]
-        assert chosen is None or choice == "auto" or chosen in known
-        if choice == "reference":
-            assert chosen is None
-    with use_backend("auto"):
-        assert (choose(graphs, features, encoder, None) is not None) == bool(enabled_backends())
+    with use_backend("reference"):
+        assert enabled_backends() == ()
+        assert choose(graphs, features, encoder, None) is None
+    for backend in enabled_backends():
+        with use_backend(backend):
+            assert enabled_backends() == (backend,)
+    if "cpu" in enabled_backends():
+        with use_backend("cpu"):
+            assert choose(graphs, features, encoder, None) is KERNELS["nn.encoder.encode", "cpu"]
+
+
+@pytest.mark.skipif("triton" in enabled_backends(), reason="every backend works here")
+def test_a_backend_that_does_not_work_here_is_refused() -> None:
+    with (
+        pytest.raises(SettingError, match="the backend 'triton' does not work on this machine"),
+        use_backend("triton"),
+    ):
+        pass
 
 
 def test_an_unknown_backend_is_refused() -> None:

@@ -314,7 +314,7 @@ def interrupted() -> None:
     method = KernelMethod("wl", "", depths=(0,), costs=(1e8,))
     diffpool.cli.commands.kernel_method = lambda name: method
     svm_run.gram_matrices = endless
-    diffpool.cli.commands._read = lambda *a: graphs(3000)
+    diffpool.cli.commands.read_input = lambda *a: graphs(3000)
     sys.argv = ["diffpool", "evaluate", "X", "--method", "wl", "--out", sys.argv[2], "--jobs", "1"]
     fit = SVC.fit
     SVC.fit = lambda *a: print("fitting", flush=True) or fit(*a)
@@ -406,7 +406,7 @@ def test_invalid_arguments_are_errors(raw: RawGraphs, tmp_path: Path) -> None:
 @pytest.fixture
 def command(raw: RawGraphs, monkeypatch: Any, tmp_path: Path) -> Callable[..., Any]:
     monkeypatch.setattr(diffpool.cli.commands, "kernel_method", cheap)
-    monkeypatch.setattr(diffpool.cli.commands, "_read", lambda *a: raw)
+    monkeypatch.setattr(diffpool.cli.commands, "read_input", lambda *a: raw)
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Any:
@@ -435,7 +435,7 @@ def test_no_labels_makes_the_command_ignore_node_labels(
     command: Any, raw: RawGraphs, monkeypatch: Any
 ) -> None:
     labeled = replace(raw, node_labels=Categories.from_values(np.arange(raw.num_nodes) % 3))
-    monkeypatch.setattr(diffpool.cli.commands, "_read", lambda *a: labeled)
+    monkeypatch.setattr(diffpool.cli.commands, "read_input", lambda *a: labeled)
     for name, features in (("wl", "degrees"), ("shortest-path", "none")):
         result = command("--method", name, "--no-labels", "--json")
         assert result.exit_code == 0, result.output

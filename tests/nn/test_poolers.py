@@ -10,7 +10,7 @@ from samples import Sample, gradients, pooled, randn, sample
 from torch import Tensor
 
 from diffpool import equations
-from diffpool.baselines.fixed_clusters import GivenClusters, UniformClusters
+from diffpool.baselines.fixed_clusters import GivenClusters, UniformClusters, given_of_clusters
 from diffpool.errors import DataError
 from diffpool.graphs import Prepared
 from diffpool.layout import Layout
@@ -59,9 +59,7 @@ def test_clusters_of_clusters_are_found_in_batches_with_rows_of_no_graph() -> No
             nodes=torch.tensor([[1, 5], [0, 4], [1, 5], [0, 7], [1, 9], [0, 8], [0, 0], [0, 0]])
         ),
     )
-    from diffpool.baselines.fixed_clusters import _of_clusters
-
-    found = _of_clusters(graphs.prepared.nodes, rows, clusters)[:, 0]
+    found = given_of_clusters(graphs.prepared.nodes, rows, clusters)[:, 0]
     assert found.tolist() == [4, 5, 7, 8, 9, 0]
 
 

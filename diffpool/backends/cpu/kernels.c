@@ -92,7 +92,7 @@ typedef struct {
 static int take_network(Arguments *from, Networks *networks, i64 *models) {
     Encoder e;
     memset(&e, 0, sizeof e);
-    e.threads = networks->threads;
+    e.threads = networks->chunked ? networks->threads : 1;
     *models = integer(from);
     const i64 rows = integer(from);
     const i64 *used = pointer(from);

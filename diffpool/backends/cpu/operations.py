@@ -29,6 +29,7 @@ from diffpool.nn.norm import BatchNorm
 # Steps that the kernels compute.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 MAX_LAYERS = 32
+MAX_SCRATCH = 2**24  # floats of working space that a thread keeps
 # Multiplications of a call. Networks with fewer are one piece of work each, with more their rows are divided.
 CHUNKED = 2**27
 ALONE = 2**19  # below this one thread does everything
@@ -73,10 +74,12 @@ def _describe(graphs: Graphs) -> tuple[int, ...]:
 class _Plan:
     """What the kernel is told about an encoder at every call; made once, because asking modules takes long."""
 
-    def __init__(self, encoder: Encoder):
+    def __init__(self, encoder: Encoder, members: tuple[Any, ...]):
         convs: list[Any] = list(encoder.convs)
         steps: list[Any] = list(encoder.steps)
-        self.members = _members(encoder)
+        self.members = members
+        self.checked: tuple[int, ...] = ()  # addresses of tensors that were found readable
+        self.modules = [encoder, *convs, *steps]
         self.served = len(convs) <= MAX_LAYERS and all(
             type(conv) is Sage and each.names in ORDERS
             for conv, each in zip(convs, steps, strict=True)
@@ -95,48 +98,69 @@ class _Plan:
             self.parameters += [linear.weight, linear.bias, batch.weight, batch.bias]
         if self.linear is not None:
             self.parameters += [self.linear.weight, self.linear.bias]
+        self.statistics = [t for b in self.batches for t in (b.running_mean, b.running_var)]
         chain = zip([self.inputs, *self.widths], linears, strict=False)
-        self.served = all(
+        self.served = all(type(t) in (nn.Parameter, Tensor) for t in self.parameters) and all(
             linear.num_inputs == 2 * width and linear.models == self.models
             for width, linear in chain
         )
+
+    def readable(self) -> bool:
+        """Whether the kernel can read the parameters and statistics as they are now."""
+        tensors = (*self.parameters, *self.statistics)
+        addresses = tuple(t.data_ptr() for t in tensors)
+        if addresses != self.checked and all(_by_models(t) for t in tensors):
+            self.checked = addresses
+        return addresses == self.checked and self.parameters[0].dtype == torch.float32
+
+
+def _by_models(t: Tensor) -> bool:
+    """Whether the part of each model is contiguous, float32, on the CPU."""
+    return t.dtype == torch.float32 and t.device.type == "cpu" and t[:1].is_contiguous()
 
 
 _plans: WeakKeyDictionary[Encoder, _Plan] = WeakKeyDictionary()
 
 
 def _members(encoder: Encoder) -> tuple[Any, ...]:
-    """The modules that a plan depends on, and the first weight: whatever replaces parameters replaces all."""
-    modules: Any = encoder._modules
-    convs: Any = modules["convs"]._modules
-    steps: Any = modules["steps"]._modules
-    weight = None
-    if isinstance(convs["0"], Sage):
-        linear: Any = convs["0"]._modules["linear"]
-        weight = linear._parameters["weight"]
-    return (*convs.values(), *steps.values(), modules.get("linear"), id(weight))
+    """Everything that a plan depends on and that may be replaced: modules, parameters and buffers, by identity."""
+    found: list[Any] = []
+    waiting: list[Any] = [encoder]
+    while waiting:
+        module = waiting.pop()
+        if module is not None:
+            found += (id(module), *map(id, module._parameters.values()))
+            found += map(id, module._buffers.values())
+            waiting += module._modules.values()
+    return tuple(found)
 
 
 def _plan(encoder: Encoder) -> _Plan:
-    plan = _plans.get(encoder)
-    if plan is None or plan.members != _members(encoder):
-        plan = _plans[encoder] = _Plan(encoder)
+    plan, members = _plans.get(encoder), _members(encoder)
+    if plan is None or plan.members != members:
+        plan = _plans[encoder] = _Plan(encoder, members)
     return plan
 
 
 def _accepts_encoder(
     graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
 ) -> bool:
-    if not (suits(graphs, x) and x.numel() > 0):
+    if not (suits(graphs, x) and x.numel() > 0 and x.dim() == 2):
         return False
     plan = _plan(encoder)
     return (
         plan.served
-        and plan.inputs == x.shape[1]
+        and x.shape == (graphs.layout.total, plan.inputs)
         and plan.models == graphs.layout.models
-        and plan.parameters[0].dtype == torch.float32
-        and (clusters is None or 0 < clusters.largest <= min(plan.widths[-1], encoder.num_outputs))
+        and plan.readable()
+        and not any(m._forward_hooks or m._forward_pre_hooks for m in plan.modules)
+        and (clusters is None or _fits(graphs, clusters, min(plan.widths[-1], encoder.num_outputs)))
     )
+
+
+def _fits(graphs: Graphs, clusters: Layout, columns: int) -> bool:
+    """Whether these are clusters of these graphs, in up to so many columns."""
+    return len(clusters) == len(graphs.layout) and 0 < clusters.largest <= columns
 
 
 @kernel("nn.encoder.encode", "cpu", _accepts_encoder)
@@ -149,8 +173,8 @@ def _accepts_level(
     graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module | None, clusters: Layout | None
 ) -> bool:
     return (
-        isinstance(encoder, Encoder)
-        and isinstance(gnn, Encoder)
+        type(encoder) is Encoder  # a subclass may do something else
+        and type(gnn) is Encoder
         and _accepts_encoder(graphs, x, encoder)
         and _accepts_encoder(graphs, x, gnn, clusters)
     )
@@ -187,11 +211,16 @@ class _Network:
         return total
 
     def describe(
-        self, graphs: Graphs, x: Tensor, kept: Tensor, out: Tensor, final: Tensor | None
+        self,
+        graphs: Graphs,
+        x: Tensor,
+        kept: Tensor,
+        out: Tensor,
+        final: Tensor | None,
+        parameters: Sequence[Tensor],
     ) -> list[Any]:
         """The network as `take_network` of `kernels.c` reads it, and its parameters."""
         layout, plan = graphs.layout, self.plan
-        parameters = plan.parameters
         words: list[Any] = [
             layout.models,
             layout.total // layout.models,
@@ -244,57 +273,61 @@ class _Encoders(torch.autograd.Function):
         (n, d), models = x.shape, graphs.layout.models
         work = n * sum(network.work(d) for network in networks)
         ctx.call = (num_threads() if work > ALONE else 1, models == 1 and work > CHUNKED)
-        ctx.words, ctx.scratch = [], 0
-        saved: list[Tensor] = []
-        outs = []
+        ctx.words, ctx.scratch = [], []
+        saved: list[Tensor | None] = []
+        start = 0
         for network in networks:
+            own = parameters[start : start + len(network.plan.parameters)]
+            start += len(own)
             kept, scratch = _kernels.layers_buffers(
                 n, models, d, network.plan.concat, *network.widths
             )
-            buffer, out = x.new_empty(kept), x.new_empty(n, network.width)
-            final = x.new_empty(n, network.final) if network.final else None
-            ctx.words.append(network.describe(graphs, x, buffer, out, final))
-            ctx.scratch += scratch
-            saved += [buffer, out]
-            outs.append(out if final is None else final)
-        words = [word for own in ctx.words for word in own]
+            buffers = (
+                x.new_empty(kept),
+                x.new_empty(n, network.width),
+                x.new_empty(n, network.final) if network.final else None,
+            )
+            ctx.words.append(network.describe(graphs, x, *buffers, own))
+            ctx.scratch.append(scratch)
+            saved += buffers
+        words = [word for own_words in ctx.words for word in own_words]
         _kernels.layers_forward(*ctx.call, len(networks), *words)
         ctx.graphs, ctx.networks = graphs, networks
-        # The parameters, too: PyTorch then notices if one was changed before the backward pass.
-        ctx.save_for_backward(x, *saved, *outs, *parameters)
-        return tuple(outs)
+        ctx.save_for_backward(x, *saved, *parameters)
+        ctx.addresses = [_address(t) for t in (x, *saved, *parameters)]
+        outs = zip(saved[1::3], saved[2::3], strict=True)
+        return tuple(out if final is None else final for out, final in outs)  # type: ignore[misc]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         graphs, networks = ctx.graphs, ctx.networks
-        x, *saved = ctx.saved_tensors
+        x, *saved = tensors = ctx.saved_tensors
+        moved = ctx.addresses != [_address(t) for t in tensors]  # by hooks on saved tensors
         parameters = saved[3 * len(networks) :]
         needs_x, needs_adj = ctx.needs_input_grad[:2]
-        scratch = _scratch(ctx.scratch)
+        scratch = _scratch(sum(ctx.scratch))
+        address = scratch.data_ptr()
         words: list[Any] = [*ctx.call, len(networks)]
         of_inputs, of_parameters, alive, start = [], [], [], 0
-        address = scratch.data_ptr()
-        for grad, network, own_words in zip(grads, networks, ctx.words, strict=True):
+        for number, network in enumerate(networks):
             own = parameters[start : start + len(network.plan.parameters)]
             start += len(own)
-            grad = grad.contiguous()
+            own_words = [*ctx.words[number]]
+            if moved:
+                buffers = saved[3 * number : 3 * number + 3]
+                own_words = network.describe(graphs, x, *buffers, own)
+            if isinstance(graphs, SparseGraphs):
+                a = graphs.adj_t
+                own_words[EDGES] = a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values)
+            grad = grads[number].contiguous()
             of_x = torch.empty_like(x) if needs_x or needs_adj else None
             of_adj = torch.zeros_like(graphs.adj) if needs_adj else None
             of_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
-            if isinstance(graphs, SparseGraphs):
-                a = graphs.adj_t
-                own_words = [*own_words]
-                own_words[EDGES] = a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values)
             words += own_words
             words += [_address(t) for t in (grad, of_x, of_adj, of_inverse)]
             words.append(address)
-            address += (
-                4
-                * _kernels.layers_buffers(
-                    len(x), graphs.layout.models, x.shape[1], network.plan.concat, *network.widths
-                )[1]
-            )
+            address += 4 * ctx.scratch[number]
             found = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
             for g in found:
                 words += [g.data_ptr(), g.stride(0)]
@@ -317,7 +350,9 @@ def _scratch(size: int) -> Tensor:
     """Working space of this thread: memory that is given back and taken again at every call costs page faults."""
     known: Tensor | None = getattr(_space, "scratch", None)
     if known is None or len(known) < size:
-        known = _space.scratch = torch.empty(size)
+        known = torch.empty(size, dtype=torch.float32, device="cpu")
+        if size <= MAX_SCRATCH:
+            _space.scratch = known
     return known
 
 
@@ -326,8 +361,15 @@ def _scratch(size: int) -> Tensor:
 
 def _accepts_pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:
     n, k = graphs.layout.largest, clusters.largest
-    small = n * k * (z.shape[1] + 4 * k) <= LARGE_GRAPH
-    return small and min(logits.numel(), z.numel()) > 0 and suits(graphs, logits, z)
+    return (
+        n * k * (z.shape[-1] + 4 * k) <= LARGE_GRAPH
+        and min(logits.numel(), z.numel()) > 0
+        and logits.shape == (graphs.layout.total, k)
+        and z.dim() == 2
+        and len(z) == graphs.layout.total
+        and _fits(graphs, clusters, k)
+        and suits(graphs, logits, z)
+    )
 
 
 @kernel("equations.pool", "cpu", _accepts_pool)

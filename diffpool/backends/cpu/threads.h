@@ -28,7 +28,7 @@ static struct {
     atomic_int places;    /* workers that may still join the current call */
     atomic_int active;    /* workers in the current call */
     atomic_flag taken;    /* whether a call is running */
-    i64 rest;             /* the time until which callers do without workers */
+    atomic_llong rest;    /* the time until which callers do without workers */
     Piece piece;
     void *context;
     i64 pieces;
@@ -105,7 +105,7 @@ static void start_workers(int count) {
  * another thread of the process has the workers, or while these rest, the pieces are done here one after the other. */
 static void parallel(Piece piece, void *context, i64 pieces, int threads) {
     threads = (int)MIN(MIN(threads, MAX_THREADS), pieces);
-    if (threads <= 1 || inside || now() < pool.rest || atomic_flag_test_and_set(&pool.taken)) {
+    if (threads <= 1 || inside || now() < atomic_load(&pool.rest) || atomic_flag_test_and_set(&pool.taken)) {
         for (i64 i = 0; i < pieces; i++) piece(context, i, 0);
         return;
     }
@@ -129,6 +129,6 @@ static void parallel(Piece piece, void *context, i64 pieces, int threads) {
     while (atomic_load(&pool.active)) pthread_cond_wait(&pool.done, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
     const i64 end = now();
-    if (end - begin > STALL + (begin - start)) pool.rest = end + REST;
+    if (end - begin > STALL + (begin - start)) atomic_store(&pool.rest, end + REST);
     atomic_flag_clear(&pool.taken);
 }

@@ -31,7 +31,7 @@ from diffpool.nn.encoder import Encoder
 from diffpool.nn.norm import BatchNorm, Steps
 
 # Steps that `NormSteps` computes.
-ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+ORDERS = (("l2", "relu", "graphs"), ("l2", "graphs"), ("relu", "graphs"), ("graphs",))
 
 # Matrices with local columns that were written only where a graph has the column; so may their gradients be.
 _local: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -47,7 +47,7 @@ def suits(*tensors: Tensor) -> bool:
 # --- Adam ------------------------------------------------------------------------------------------------------------
 
 
-def _accepts_adam(parameters: Tensor, *rest: Any) -> bool:
+def _accepts_adam(parameters: Tensor, *rest: Any, **named: Any) -> bool:
     return suits(parameters)
 
 
@@ -111,18 +111,18 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     return SumRows.apply(flat, layout).view(len(layout), *h.shape[1:])
 
 
-def _accepts_mean(batch: Graphs, h: Tensor) -> bool:
-    return isinstance(batch, DenseGraphs) and suits(h, batch.adj)
+def _accepts_mean(graphs: Graphs, h: Tensor) -> bool:
+    return isinstance(graphs, DenseGraphs) and suits(h, graphs.adj)
 
 
 @kernel("graphs.propagate_mean", "triton", _accepts_mean)
-def propagate_mean(batch: DenseGraphs, h: Tensor) -> Tensor:
-    return known_mean(batch, h, _dense_mean)
+def propagate_mean(graphs: DenseGraphs, h: Tensor) -> Tensor:
+    return known_mean(graphs, h, _dense_mean)
 
 
-def _dense_mean(batch: DenseGraphs, h: Tensor) -> Tensor:
-    adj, sums = shared_adj(batch)
-    return DenseMean.apply(adj, h, batch.inverse_degree, batch.layout, sums)
+def _dense_mean(graphs: DenseGraphs, h: Tensor) -> Tensor:
+    adj, sums = shared_adj(graphs)
+    return DenseMean.apply(adj, h, graphs.inverse_degree, graphs.layout, sums)
 
 
 # --- normalization ---------------------------------------------------------------------------------------------------
@@ -132,19 +132,21 @@ def _accepts_standardize(x: Tensor, mean: Tensor, inverse_sd: Tensor) -> bool:
     return suits(x, mean, inverse_sd) and not x.requires_grad
 
 
-kernel("nn.norm.standardize", "triton", _accepts_standardize)(standardize)
+@kernel("nn.norm.standardize", "triton", _accepts_standardize)
+def standardized(x: Tensor, mean: Tensor, inverse_sd: Tensor) -> Tensor:
+    return standardize(x, mean, inverse_sd)
 
 
-def _accepts_steps(batch: Graphs, x: Tensor, steps: Steps, clusters: Layout | None) -> bool:
+def _accepts_steps(graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None) -> bool:
     if steps.names not in ORDERS or not suits(x):
         return False
     last = steps.steps[-1]
-    return isinstance(last, BatchNorm) and last.models == batch.layout.models
+    return isinstance(last, BatchNorm) and last.models == graphs.layout.models
 
 
 @kernel("nn.norm.apply_steps", "triton", _accepts_steps)
 def apply_steps(
-    batch: Graphs, x: Tensor, steps: Steps, clusters: Layout | None, clean: bool = True
+    graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None, clean: bool = True
 ) -> Tensor:
     """Without `clean`, columns that a row does not have are not written."""
     last = steps.steps[-1]
@@ -155,7 +157,7 @@ def apply_steps(
         last.bias,
         last.running_mean,
         last.running_var,
-        batch.layout,
+        graphs.layout,
         clusters,
         last.momentum,
         last.eps,
@@ -170,28 +172,28 @@ def apply_steps(
 
 
 def _accepts_encoder(
-    batch: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
+    graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
 ) -> bool:
     layers = zip(encoder.convs, encoder.steps, strict=True)
     return suits(x) and all(
-        type(conv) is Sage and _accepts_steps(batch, x, steps, None)  # type: ignore[arg-type]
+        type(conv) is Sage and _accepts_steps(graphs, x, steps, None)  # type: ignore[arg-type]
         for conv, steps in layers
     )
 
 
 @kernel("nn.encoder.encode", "triton", _accepts_encoder)
-def encode(batch: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
+def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
     """With `clusters`, columns that a node does not have are not written."""
-    rows, outputs, concat = batch.layout, [], encoder.concat
+    rows, outputs, concat = graphs.layout, [], encoder.concat
     layers: Any = list(zip(encoder.convs, encoder.steps, strict=True))
     for i, (conv, steps) in enumerate(layers):
         local = clusters if i == len(layers) - 1 else None
-        own, mean, x = _with_mean(batch, x)
+        own, mean, x = _with_mean(graphs, x)
         if i > 0:
             outputs.append(x)
         weight, bias = conv.linear.weight, conv.linear.bias
         x = LocalLinear.apply(own, mean, weight, bias, rows, local, False, i == 0)
-        x = apply_steps(batch, x, steps, local, clean=local is None)
+        x = apply_steps(graphs, x, steps, local, clean=local is None)
     outputs.append(x)
     linear = encoder.linear
     if clusters is not None and linear is not None:
@@ -208,33 +210,33 @@ def encode(batch: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) 
     return x
 
 
-def _with_mean(batch: Graphs, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _with_mean(graphs: Graphs, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """H and D⁻¹A H for a layer that reads both and may write to the gradient of this H, and H for everybody else."""
-    if isinstance(batch, DrawnGraphs) and h.requires_grad:
-        return batch.with_mean(h)
-    return h, batch.propagate_mean(h), h
+    if isinstance(graphs, DrawnGraphs) and h.requires_grad:
+        return graphs.with_mean(h)
+    return h, graphs.propagate_mean(h), h
 
 
 def _accepts_level(
-    batch: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module | None, clusters: Layout | None
+    graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module | None, clusters: Layout | None
 ) -> bool:
     capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
     return capturing and all(
-        isinstance(network, Encoder) and _accepts_encoder(batch, x, network)
+        type(network) is Encoder and _accepts_encoder(graphs, x, network)
         for network in (encoder, gnn)
     )
 
 
 @kernel("nn.encoder.encode_level", "triton", _accepts_level)
 def encode_level(
-    batch: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module, clusters: Layout | None
+    graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
     """In a captured step each network has its own stream: neither fills the GPU all the time."""
-    if isinstance(batch, DenseGraphs) or not x.requires_grad:
-        batch.propagate_mean(x)  # computed once for both networks
+    if isinstance(graphs, DenseGraphs) or not x.requires_grad:
+        graphs.propagate_mean(x)  # computed once for both networks
     with streams.side_stream(x) as side:
-        z = encoder(batch, x)
-    scores = gnn(batch, x, clusters)
+        z = encoder(graphs, x)
+    scores = gnn(graphs, x, clusters)
     streams.join(side, z)
     return z, scores
 
@@ -242,16 +244,16 @@ def encode_level(
 # --- the pooling of a level ------------------------------------------------------------------------------------------
 
 
-def _accepts_pool(batch: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:
-    return not batch.channels and suits(logits, z)
+def _accepts_pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:
+    return not graphs.channels and suits(logits, z)
 
 
 @kernel("equations.pool", "triton", _accepts_pool)
-def pool(batch: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
-    adj, sums = shared_adj(batch) if isinstance(batch, DenseGraphs) else (None, {})
-    symmetric = isinstance(batch, SparseGraphs) and batch.adj is batch.adj_t
+def pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
+    adj, sums = shared_adj(graphs) if isinstance(graphs, DenseGraphs) else (None, {})
+    symmetric = isinstance(graphs, SparseGraphs) and graphs.adj is graphs.adj_t
     clean = logits not in _local
     s, x, pooled, degree, inverse, link, entropy = Pool.apply(
-        logits, z, adj, batch, clusters, symmetric, sums, clean
+        logits, z, adj, graphs, clusters, symmetric, sums, clean
     )
     return PoolingStep(s, x, DenseGraphs(clusters, pooled, degree, inverse), link, entropy)

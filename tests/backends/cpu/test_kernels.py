@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.utils.checkpoint
 from samples import KINDS, gradients, randn, sample
 from torch import Tensor
 
@@ -28,7 +29,7 @@ from diffpool.data import embedded
 from diffpool.errors import DataError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn import Encoder, GraphClassifier, Sage
+from diffpool.nn import BatchNorm, Encoder, GraphClassifier, Linear, Sage
 from diffpool.training import CohortBatches, total_loss
 
 pytestmark = pytest.mark.skipif(
@@ -240,8 +241,82 @@ def test_graphs_in_double_precision_with_features_in_single_are_refused(kind: st
 @pytest.mark.parametrize("extra", [-2, 100])
 def test_another_number_of_feature_rows_than_nodes_is_refused(extra: int) -> None:
     graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
-    with pytest.raises(DataError, match=f"each of 7 nodes, got {7 + extra}"):
-        encoder()(graphs, torch.randn(7 + extra, INPUTS))
+    model = build(replace(PAPER, hidden=8), INPUTS, 2, largest=4)
+    for network in (encoder(), model):
+        with pytest.raises(DataError, match=f"each of 7 nodes, got {7 + extra}"):
+            network(graphs, torch.randn(7 + extra, INPUTS))
+
+
+def test_shapes_that_do_not_fit_are_left_to_the_reference() -> None:
+    graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
+    clusters, accepts = Layout.from_sizes([3, 2]), KERNELS["equations.pool", "cpu"].accepts
+    logits, z = torch.randn(7, 3), torch.randn(7, 5)
+    assert accepts(graphs, logits, z, clusters)
+    assert not accepts(graphs, logits[:, :2].contiguous(), z, clusters)
+    assert not accepts(graphs, logits[:5], z, clusters)
+    assert not accepts(graphs, logits, z[:5], clusters)
+    assert not accepts(graphs, logits, z, Layout.from_sizes([3, 2, 1]))
+
+
+def _same_as_the_reference(layers: Encoder, graphs: SparseGraphs, x: Tensor) -> None:
+    ours = layers(graphs, x)
+    with use_backend("reference"):
+        close(ours, layers(graphs, x))
+
+
+def test_replaced_parts_of_an_encoder_are_noticed() -> None:
+    graphs, x = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4]), torch.randn(7, INPUTS)
+    layers = encoder().eval()
+    _same_as_the_reference(layers, graphs, x)
+    layers.convs[1].linear = Linear(12, 4)
+    _same_as_the_reference(layers, graphs, x)
+    layers.steps[2].steps[-1] = BatchNorm(OUTPUTS).eval()
+    layers.steps[2].steps[-1].running_mean += 1
+    _same_as_the_reference(layers, graphs, x)
+    bias = {"convs.2.linear.bias": torch.randn(1, OUTPUTS)}
+    layers.load_state_dict(bias, strict=False, assign=True)
+    _same_as_the_reference(layers, graphs, x)
+    weight = layers.convs[0].linear.weight
+    layers.convs[0].linear.weight = torch.nn.Parameter(weight.mT.contiguous().mT.detach())
+    _same_as_the_reference(layers, graphs, x)  # not contiguous
+    functional = {"convs.1.linear.weight": torch.randn(1, 12, 4)}
+    ours = torch.func.functional_call(layers, functional, (graphs, x))
+    with use_backend("reference"):
+        close(ours, torch.func.functional_call(layers, functional, (graphs, x)))
+
+
+def test_subclasses_and_hooks_of_encoders_are_called() -> None:
+    class Doubled(Encoder):
+        def forward(self, *arguments: Any) -> Tensor:
+            return 2 * super().forward(*arguments)
+
+    graphs, x = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4]), torch.randn(7, INPUTS)
+    model = build(replace(PAPER, hidden=8), INPUTS, 2, largest=4).eval()
+    called: list[str] = []
+    for number, module in enumerate((*model.encoders, model.poolers[0].gnn)):
+        module.register_forward_hook(lambda *_, n=number: called.append(n))
+    model(graphs, x)
+    assert sorted(called) == [0, 1, 2]
+    model = build(replace(PAPER, hidden=8), INPUTS, 2, largest=4).eval()
+    model.encoders[0].__class__ = Doubled
+    ours = model(graphs, x).logits
+    with use_backend("reference"):
+        close(ours, model(graphs, x).logits)
+
+
+def test_saved_tensors_may_be_moved_before_the_backward_pass() -> None:
+    graphs, x = medium()
+    x = x.requires_grad_()
+    layers = encoder()
+    (expected,) = torch.autograd.grad(copy.deepcopy(layers)(graphs, x).square().sum(), x)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        out = copy.deepcopy(layers)(graphs, x)
+    (found,) = torch.autograd.grad(out.square().sum(), x)
+    close(found, expected)
+    copied = copy.deepcopy(layers)
+    out = torch.utils.checkpoint.checkpoint(copied, graphs, x, use_reentrant=False)
+    (found,) = torch.autograd.grad(out.square().sum(), x)
+    close(found, expected)
 
 
 @pytest.mark.parametrize("width", [INPUTS - 1, INPUTS + 2])
