@@ -180,7 +180,7 @@ MISTAKES = {
     ),
     "unknown protocol": (
         ["evaluate", "embedded", "--protocol", "magic"],
-        "expected a protocol of paper, tenfold, nested, got 'magic'",
+        "expected one of the protocols paper, tenfold, nested, got 'magic'",
     ),
     "no epochs": (["train", "--epochs", "0"], "epochs"),
     "epochs that are no number": (["train", "--epochs", "many"], "--epochs"),

@@ -396,7 +396,7 @@ def test_invalid_arguments_are_errors(raw: RawGraphs, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected at least 10 graphs for 10 folds, got 8"):
         run(raw[:8], out)
     for wrong in ({"costs": ()}, {"costs": (0.0,)}, {"depths": ()}):
-        with pytest.raises(SettingError, match="expected some values of h and some of C above 0"):
+        with pytest.raises(SettingError, match="expected values of h, and values of C above 0"):
             replace(METHOD, **wrong)
 
 

@@ -31,7 +31,7 @@ from diffpool.nn.encoder import Encoder
 from diffpool.nn.norm import BatchNorm, Steps
 
 # Steps that `NormSteps` computes.
-ORDERS = (("l2", "relu", "graphs"), ("l2", "graphs"), ("relu", "graphs"), ("graphs",))
+ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 
 # Matrices with local columns that were written only where a graph has the column; so may their gradients be.
 _local: WeakIdKeyDictionary = WeakIdKeyDictionary()
