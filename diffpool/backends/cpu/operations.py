@@ -1,7 +1,7 @@
-"""Which operations the C kernels serve, and for which arguments: differentiable calls of `_kernels`.
+"""The operations of the C kernels, as differentiable functions, and the arguments that they accept.
 
-A call is worth its own autograd function because a training step on small graphs is a thousand PyTorch operations of a
-few microseconds each. `python -m benchmarks.cpu_step` shows the gain.
+They replace about a thousand PyTorch operations of a few microseconds each in a training step on small graphs.
+`python -m benchmarks.cpu_step` measures the speedup.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from diffpool.nn.encoder import Encoder
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import BatchNorm
 
-# Steps that the kernels compute.
+# The supported steps after a convolution.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 MAX_LAYERS = 32
-# Multiplications of a call. Networks with fewer are one piece of work each, with more their rows are divided.
-CHUNKED = 2**27
-ALONE = 2**19  # below this one thread does everything
-# Multiplications in the pooling of one graph above which PyTorch's products, with all threads, are faster.
-LARGE_GRAPH = 2**28
+# Thresholds for the number of multiplications in a call.
+CHUNKED = 2**27  # above: divide the rows of each network among the threads, otherwise the networks
+ALONE = 2**19  # below: use one thread
+LARGE_GRAPH = 2**28  # in the pooling of one graph; above, PyTorch with all threads is faster
 
 
 def suits(graphs: Graphs, *tensors: Tensor) -> bool:
     """Whether the kernels can read these graphs and matrices: float32, on the CPU, contiguous."""
-    if type(graphs) not in (SparseGraphs, DenseGraphs):  # another storage
+    if type(graphs) not in (SparseGraphs, DenseGraphs):  # a subclass with another storage format
         return False
     if isinstance(graphs, DenseGraphs):
         stored = [graphs.adj, graphs.inverse_degree]
@@ -52,12 +51,12 @@ def suits(graphs: Graphs, *tensors: Tensor) -> bool:
 
 
 def _address(t: Tensor | None) -> int:
-    """The address of the first element, 0 for None."""
+    """The address of the first element; 0 for None."""
     return 0 if t is None else t.data_ptr()
 
 
 def _describe(graphs: Graphs) -> tuple[int, ...]:
-    """The structure Graphs of `layers.h`."""
+    """The fields of the struct Graphs in `layers.h`."""
     layout, dense = graphs.layout, isinstance(graphs, DenseGraphs)
     sizes = (layout.total, len(layout), dense, layout.sizes.data_ptr(), layout.starts.data_ptr())
     inverse = graphs.inverse_degree.data_ptr()
@@ -71,7 +70,7 @@ def _describe(graphs: Graphs) -> tuple[int, ...]:
 
 
 class _Plan:
-    """What the kernel is told about an encoder at every call; made once, because asking modules takes long."""
+    """The part of an encoder's description that is the same in every call; cached, because module lookups are slow."""
 
     def __init__(self, encoder: Encoder):
         convs: list[Any] = list(encoder.convs)
@@ -106,7 +105,7 @@ _plans: WeakKeyDictionary[Encoder, _Plan] = WeakKeyDictionary()
 
 
 def _members(encoder: Encoder) -> tuple[Any, ...]:
-    """The modules that a plan depends on, and the first weight: whatever replaces parameters replaces all."""
+    """The modules that a plan depends on, and the first weight: code that replaces parameters replaces all of them."""
     modules: Any = encoder._modules
     convs: Any = modules["convs"]._modules
     steps: Any = modules["steps"]._modules
@@ -141,7 +140,7 @@ def _accepts_encoder(
 
 @kernel("nn.encoder.encode", "cpu", _accepts_encoder)
 def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
-    """All layers in one call."""
+    """Run all layers in one call."""
     return _run(graphs, x, [_Network(graphs, _plan(encoder), clusters)])[0]
 
 
@@ -160,14 +159,14 @@ def _accepts_level(
 def encode_level(
     graphs: Graphs, x: Tensor, encoder: Encoder, gnn: Encoder, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
-    """Both networks in one call, at the same time."""
+    """Run both networks in one call, in parallel."""
     networks = [_Network(graphs, _plan(encoder), None), _Network(graphs, _plan(gnn), clusters)]
     z, scores = _run(graphs, x, networks)
     return z, scores
 
 
 class _Network:
-    """An encoder on a batch."""
+    """An encoder applied to a batch."""
 
     def __init__(self, graphs: Graphs, plan: _Plan, clusters: Layout | None):
         self.plan = plan
@@ -180,7 +179,7 @@ class _Network:
         self.width = sum(self.widths) if plan.concat else self.widths[-1]
 
     def work(self, inputs: int) -> int:
-        """Multiplications for each row."""
+        """The number of multiplications per row."""
         total, before = self.width * self.final, inputs
         for width in self.widths:
             total, before = total + 2 * before * width, width
@@ -189,7 +188,7 @@ class _Network:
     def describe(
         self, graphs: Graphs, x: Tensor, kept: Tensor, out: Tensor, final: Tensor | None
     ) -> list[Any]:
-        """The network as `take_network` of `kernels.c` reads it, and its parameters."""
+        """The network and its parameters, as read by `take_network` in `kernels.c`."""
         layout, plan = graphs.layout, self.plan
         parameters = plan.parameters
         words: list[Any] = [
@@ -219,7 +218,7 @@ class _Network:
         return words
 
 
-# In the words of a network, those that describe the edges: indptr, indices and values.
+# The words of a network that describe the edges: indptr, indices and values.
 EDGES = slice(8, 11)
 
 
@@ -257,10 +256,10 @@ class _Encoders(torch.autograd.Function):
             ctx.scratch += scratch
             saved += [buffer, out]
             outs.append(out if final is None else final)
-        words = [word for own in ctx.words for word in own]
+        words = [word for network_words in ctx.words for word in network_words]
         _kernels.layers_forward(*ctx.call, len(networks), *words)
         ctx.graphs, ctx.networks = graphs, networks
-        # The parameters, too: PyTorch then notices if one was changed before the backward pass.
+        # Save the parameters too, so that PyTorch detects in-place changes before the backward pass.
         ctx.save_for_backward(x, *saved, *outs, *parameters)
         return tuple(outs)
 
@@ -273,21 +272,21 @@ class _Encoders(torch.autograd.Function):
         needs_x, needs_adj = ctx.needs_input_grad[:2]
         scratch = _scratch(ctx.scratch)
         words: list[Any] = [*ctx.call, len(networks)]
-        of_inputs, of_parameters, alive, start = [], [], [], 0
+        input_grads, parameter_grads, alive, start = [], [], [], 0
         address = scratch.data_ptr()
-        for grad, network, own_words in zip(grads, networks, ctx.words, strict=True):
-            own = parameters[start : start + len(network.plan.parameters)]
-            start += len(own)
+        for grad, network, network_words in zip(grads, networks, ctx.words, strict=True):
+            weights = parameters[start : start + len(network.plan.parameters)]
+            start += len(weights)
             grad = grad.contiguous()
-            of_x = torch.empty_like(x) if needs_x or needs_adj else None
-            of_adj = torch.zeros_like(graphs.adj) if needs_adj else None
-            of_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
+            grad_x = torch.empty_like(x) if needs_x or needs_adj else None
+            grad_adj = torch.zeros_like(graphs.adj) if needs_adj else None
+            grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
             if isinstance(graphs, SparseGraphs):
                 a = graphs.adj_t
-                own_words = [*own_words]
-                own_words[EDGES] = a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values)
-            words += own_words
-            words += [_address(t) for t in (grad, of_x, of_adj, of_inverse)]
+                network_words = [*network_words]
+                network_words[EDGES] = a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values)
+            words += network_words
+            words += [_address(t) for t in (grad, grad_x, grad_adj, grad_inverse)]
             words.append(address)
             address += (
                 4
@@ -295,26 +294,28 @@ class _Encoders(torch.autograd.Function):
                     len(x), graphs.layout.models, x.shape[1], network.plan.concat, *network.widths
                 )[1]
             )
-            found = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
-            for g in found:
+            weight_grads = [
+                torch.empty_like(p, memory_format=torch.contiguous_format) for p in weights
+            ]
+            for g in weight_grads:
                 words += [g.data_ptr(), g.stride(0)]
-            of_inputs.append((of_x, of_adj, of_inverse))
-            of_parameters += found
-            alive.append(grad)
+            input_grads.append((grad_x, grad_adj, grad_inverse))
+            parameter_grads += weight_grads
+            alive.append(grad)  # until the call below
         _kernels.layers_backward(*words)
-        first = of_inputs[0]
-        for other in of_inputs[1:]:
-            for total, more in zip(first, other, strict=True):
-                if total is not None and more is not None:
-                    total += more
-        return *first, None, None, *of_parameters
+        first = input_grads[0]
+        for other in input_grads[1:]:
+            for total, addend in zip(first, other, strict=True):
+                if total is not None and addend is not None:
+                    total += addend
+        return *first, None, None, *parameter_grads
 
 
 _space = threading.local()
 
 
 def _scratch(size: int) -> Tensor:
-    """Working space of this thread: memory that is given back and taken again at every call costs page faults."""
+    """The workspace of this thread, reused because a new allocation in every call would cause page faults."""
     known: Tensor | None = getattr(_space, "scratch", None)
     if known is None or len(known) < size:
         known = _space.scratch = torch.empty(size)
@@ -332,7 +333,7 @@ def _accepts_pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -
 
 @kernel("equations.pool", "cpu", _accepts_pool)
 def pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
-    """Equations 3, 4 and 6 and both losses in one call."""
+    """Compute equations 3, 4 and 6 and both losses in one call."""
     adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
     s, x, pooled, degree, inverse, link, entropy = _Pool.apply(logits, z, adj, graphs, clusters)
     channels = pooled_channels(graphs, s, clusters)
@@ -372,7 +373,7 @@ class _Pool(torch.autograd.Function):
     def describe(
         graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, made: Sequence[Tensor]
     ) -> tuple[int, ...]:
-        """The structure Pooling of `pooling.h`."""
+        """The first fields of the struct Pooling in `pooling.h`."""
         norm = graphs.squared_norm.data_ptr() if isinstance(graphs, SparseGraphs) else 0
         return (
             *_describe(graphs),

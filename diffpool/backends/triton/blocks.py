@@ -33,7 +33,7 @@ def tile_range(tiles, starts, sizes, ROWS: tl.constexpr):
 
 
 @triton.jit
-def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
+def load_tile(tiles, starts, sizes, ROWS: tl.constexpr):
     """Of this program's tile: its graph, its rows, which of them are the graph's, and whether any is."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     rows = first + tl.arange(0, ROWS)
@@ -57,7 +57,7 @@ def local_columns(graph, counts, ldb, width, LOCAL: tl.constexpr):
 
 
 @triton.jit
-def limit_of(graph, counts, width, LOCAL: tl.constexpr):
+def column_limit(graph, counts, width, LOCAL: tl.constexpr):
     """How many of `width` columns the rows of a graph have: as many as `counts` says where they are local."""
     k = tl.load(counts + graph)
     if LOCAL:
@@ -144,7 +144,7 @@ def _nn(
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A_g B_g: rows of a graph × columns of b, over its clusters."""
-    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    graph, rows, here, live = load_tile(tiles, row_start, row_size, ROWS)
     k = tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     limit, readable, last = local_columns(graph, counts, ldb, width, LOCAL)
@@ -173,7 +173,7 @@ def _tn(
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A_gᵀ B_g: clusters of a graph × columns of b, over its rows. A symmetric result is computed by half."""
-    graph, clusters, here, live = tile_place(tiles, column_start, column_size, ROWS)
+    graph, clusters, here, live = load_tile(tiles, column_start, column_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     limit, readable, last = local_columns(graph, counts, ldb, width, LOCAL)
@@ -219,7 +219,7 @@ def _nt(
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """A_g B_gᵀ: rows of a graph × its clusters, over the columns of both. SCALED: plus a multiple of another matrix."""
-    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    graph, rows, here, live = load_tile(tiles, row_start, row_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     clusters = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     limit = tl.minimum(k, width)
@@ -268,14 +268,14 @@ def product(
     add = out is not None
     over = columns if form == "tn" else rows
     if out is None:
-        out = room_for(a, shape, over, form == "nt" or local is not None, clean)
+        out = new_buffer(a, shape, over, form == "nt" or local is not None, clean)
     if out.numel() == 0:
         return out
     a, b = by_rows(a), by_rows(b)
     other = a if extra is None else by_rows(extra)
     strides = (a.stride(0), b.stride(0), out.stride(0), shape[1], a.shape[1])
     wide = column_block(shape[1])
-    where = block_places(form, rows, columns)
+    where = block_arguments(form, rows, columns)
     counts = (columns if local is None else local).device_sizes
     grid = (len(tiles_of(over).table), triton.cdiv(shape[1], wide))
     kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
@@ -288,14 +288,14 @@ def product(
     return out
 
 
-def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
+def block_arguments(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
     """What a kernel must know of the blocks: tiles of the result, starts and sizes of rows and columns."""
     tiles = tiles_of(columns).table if form == "tn" else tiles_of(rows).table
     of_rows = (rows.device_starts, rows.device_sizes)
     return tiles, *of_rows, columns.device_starts, columns.device_sizes
 
 
-def places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
+def row_arguments(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
     """What a kernel must know of the rows of the graphs, and how many local columns each graph has, if any."""
     counts = rows.device_sizes if clusters is None else clusters.device_sizes
     return tiles_of(rows).table, rows.device_starts, rows.device_sizes, counts
@@ -319,7 +319,9 @@ def _zero_rest(out, real, n, ld, width, ROWS: tl.constexpr, COLUMNS: tl.constexp
             tl.store(to, zero, mask=rest[:, None] & (columns < width)[None, :])
 
 
-def room_for(like: Tensor, shape: Sequence[int], rows: Layout, local: bool, clean: bool) -> Tensor:
+def new_buffer(
+    like: Tensor, shape: Sequence[int], rows: Layout, local: bool, clean: bool
+) -> Tensor:
     """A matrix for what is computed of the rows of graphs, or of the columns that each has, if they are `local`.
 
     What is not computed is zero if `clean`.
@@ -346,7 +348,7 @@ FIRST = 64  # columns
 def whole_rows(tile: int, width: int, local: bool) -> dict[str, int]:
     """How a kernel reads whole rows, once: as many at a time as fit into registers.
 
-    Local columns come in sizes, each twice as many as the one before (`row_size`): in a batch with large graphs most
+    Local columns come in sizes, each twice as many as the one before (`size_class`): in a batch with large graphs most
     are small.
     """
     columns = triton.next_power_of_2(width)
@@ -357,7 +359,7 @@ def whole_rows(tile: int, width: int, local: bool) -> dict[str, int]:
 
 
 @triton.jit
-def row_size(limit, FIRST: tl.constexpr, SIZES: tl.constexpr):
+def size_class(limit, FIRST: tl.constexpr, SIZES: tl.constexpr):
     """The number of the size that holds rows with `limit` columns: of FIRST, twice as many, and so on."""
     number = 0 * limit
     for size in tl.static_range(SIZES - 1):

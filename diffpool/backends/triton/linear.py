@@ -23,13 +23,13 @@ from diffpool.backends.triton.blocks import (
     any_order,
     by_rows,
     column_block,
-    limit_of,
+    column_limit,
+    load_tile,
     local_width,
-    places,
+    new_buffer,
     precision,
     reach,
-    room_for,
-    tile_place,
+    row_arguments,
 )
 from diffpool.backends.triton.tiles import tiles_of
 from diffpool.layout import Layout, row_limits
@@ -47,8 +47,8 @@ def _forward(
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """[X, Y] W + b: rows of a graph × outputs; Y if MORE, all local or none."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    many = limit_of(graph, counts, outputs, LOCAL_OUT)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    many = column_limit(graph, counts, outputs, LOCAL_OUT)
     if live & (tl.program_id(1) * COLUMNS < many):
         model = graph // of_model
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -62,7 +62,7 @@ def _forward(
             total, x, own, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
         )  # fmt: skip
         if MORE:
-            k = limit_of(graph, counts, more, LOCAL_IN)
+            k = column_limit(graph, counts, more, LOCAL_IN)
             last = k
             if LOCAL_IN:
                 last = reach(k, ldy)
@@ -85,9 +85,9 @@ def _backward_input(
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """G Wᵀ: rows of a graph × inputs, all local or none."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    many_in = limit_of(graph, counts, inputs, LOCAL_IN)
-    many_out = limit_of(graph, counts, outputs, LOCAL_OUT)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    many_in = column_limit(graph, counts, inputs, LOCAL_IN)
+    many_out = column_limit(graph, counts, outputs, LOCAL_OUT)
     if live & (tl.program_id(1) * COLUMNS < many_in):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = columns < many_in
@@ -200,12 +200,12 @@ class LocalLinear(torch.autograd.Function):
         if weight.shape[2] % 4:  # rows of weights that start where four numbers are read at once
             weight = F.pad(weight, (0, -weight.shape[2] % 16))
         ctx.save_for_backward(x, y, weight)
-        out = room_for(x, (len(x), width), rows, clusters is not None, clean)
+        out = new_buffer(x, (len(x), width), rows, clusters is not None, clean)
         wide = column_block(outputs)
         more, many = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
         with any_order():
             _forward[(len(tiles_of(rows).table), triton.cdiv(outputs, wide))](
-                x, more, weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
+                x, more, weight, bias, out, *row_arguments(rows, clusters), len(rows) // rows.models,
                 x.stride(0), more.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
                 x.shape[1], many, outputs, MORE=y is not None, LOCAL_IN=local, LOCAL_OUT=clusters is not None,
                 PRECISION=precision(), ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide,
@@ -219,7 +219,7 @@ class LocalLinear(torch.autograd.Function):
         rows, clusters, local, clean = ctx.where
         grad, (models, all_inputs, all_outputs) = by_rows(grad), ctx.shape
         outputs = all_outputs if clusters is None else min(clusters.largest, all_outputs)
-        of_model, where = len(rows) // rows.models, places(rows, clusters)
+        of_model, where = len(rows) // rows.models, row_arguments(rows, clusters)
         limits = rows.graph_of_row if clusters is None else row_limits(rows, clusters)
         grads: list[Tensor | None] = []
         of_weights: list[Tensor] = []  # in parts; behind the rows of the first one for the bias
@@ -236,7 +236,7 @@ class LocalLinear(torch.autograd.Function):
             }
             of_own = None
             if ctx.needs_input_grad[number]:
-                of_own = room_for(own, own.shape, rows, number == 1 and local, clean)
+                of_own = new_buffer(own, own.shape, rows, number == 1 and local, clean)
                 wide = column_block(many)
                 _backward_input[(len(tiles_of(rows).table), triton.cdiv(many, wide))](
                     grad, weight[:, start:], of_own, *where, of_model,

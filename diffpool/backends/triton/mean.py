@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from diffpool.backends.triton.blocks import by_rows, product, tile_place
+from diffpool.backends.triton.blocks import by_rows, load_tile, product
 from diffpool.backends.triton.tiles import tiles_of
 from diffpool.graphs import DenseGraphs
 from diffpool.layout import Layout
@@ -28,7 +28,7 @@ def _scaled(
     grad, out, inverse, scaled, of_inverse, tiles, starts, sizes, ldg, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
     """The gradient of A H, and that of D⁻¹."""
-    _, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    _, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     if live:
         one = tl.load(inverse + rows, mask=here, other=0.0)
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)

@@ -18,14 +18,14 @@ from torch.autograd.function import once_differentiable
 
 from diffpool.backends.triton.blocks import (
     by_rows,
-    limit_of,
+    column_limit,
     load_rows,
-    places,
-    room_for,
-    row_size,
+    load_tile,
+    new_buffer,
+    row_arguments,
     rows_at_once,
+    size_class,
     store_rows,
-    tile_place,
     tile_range,
     whole_rows,
 )
@@ -73,9 +73,9 @@ def _forward_sums(
     """Lengths of the rows, and over the rows of the tile the sums and sums of squares."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
-        limit = limit_of(graph, counts, d, LOCAL)
+        limit = column_limit(graph, counts, d, LOCAL)
         to = partial + tl.program_id(0) * 2 * d
-        number = row_size(limit, FIRST, SIZES)
+        number = size_class(limit, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _sums_of_rows(
@@ -183,8 +183,8 @@ def _apply(
     h, out, length, statistics, tiles, starts, sizes, counts, scale, shift, scale_stride, of_model, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    limit = limit_of(graph, counts, d, LOCAL)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    limit = column_limit(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -208,8 +208,8 @@ def _backward_sums(
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Over the rows of the tile the sums of the gradient, and of its product with the normalized value."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    limit = limit_of(graph, counts, d, LOCAL)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    limit = column_limit(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -268,8 +268,8 @@ def _backward_apply(
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         model = graph // of_model
-        limit = limit_of(graph, counts, d, LOCAL)
-        number = row_size(limit, FIRST, SIZES)
+        limit = column_limit(graph, counts, d, LOCAL)
+        number = size_class(limit, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _backward_rows(
@@ -339,8 +339,8 @@ class NormSteps(torch.autograd.Function):
         models, d = len(scale), min(h.shape[1], scale.shape[1])
         columns = WIDE if clusters is not None else min(triton.next_power_of_2(d), WIDE)
         blocks = triton.cdiv(d, columns)
-        where = places(rows, clusters)
-        out = room_for(h, h.shape, rows, clusters is not None, clean)
+        where = row_arguments(rows, clusters)
+        out = new_buffer(h, h.shape, rows, clusters is not None, clean)
         length, statistics = h.new_empty(len(h)), h.new_empty(models, 3, d)
         partial = h.new_empty(len(tiles_of(rows).table), 2, d, dtype=torch.float64)
         local = {"LOCAL": clusters is not None, "ROWS": tiles_of(rows).rows}
@@ -372,7 +372,7 @@ class NormSteps(torch.autograd.Function):
         grad = by_rows(grad)
         models, full = scale.shape
         d = min(h.shape[1], full)
-        where = places(rows, clusters)
+        where = row_arguments(rows, clusters)
         local = {"LOCAL": clusters is not None, "ROWS": tiles_of(rows).rows}
         kinds = {"L2": l2, "RELU": relu, "COLUMNS": columns, **local}
         of_model, each = len(rows) // models, (len(tiles_of(rows).table),)
@@ -397,7 +397,7 @@ class NormSteps(torch.autograd.Function):
             partial, of_shift, of_scale, *_with_starts(where, rows), full, d,
             GATHERED=GATHERED, COLUMNS=narrow, **local,
         )  # fmt: skip
-        grad_h = room_for(h, h.shape, rows, clusters is not None, clean)
+        grad_h = new_buffer(h, h.shape, rows, clusters is not None, clean)
         _backward_apply[each](
             grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *where, scale.stride(0), full, of_model,
             grad.stride(0), h.stride(0), grad_h.stride(0), d, L2=l2, RELU=relu, LOCAL=clusters is not None,

@@ -20,20 +20,20 @@ from diffpool.backends.triton.blocks import (
     DEPTH,
     add_product,
     add_transposed,
-    block_places,
+    block_arguments,
     by_rows,
     column_block,
     load_rows,
+    load_tile,
     local_width,
-    places,
+    new_buffer,
     precision,
     product,
     reach,
-    room_for,
-    row_size,
+    row_arguments,
     rows_at_once,
+    size_class,
     store_rows,
-    tile_place,
     tile_range,
     whole_rows,
 )
@@ -58,7 +58,7 @@ def _softmax(
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         k = tl.load(counts + graph)
-        number = row_size(k, FIRST, SIZES)
+        number = size_class(k, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, ROWS, FIRST << size)
@@ -94,7 +94,7 @@ def _softmax_backward(
     if first < end:
         k = tl.load(counts + graph)
         share = tl.load(of_entropy + graph) / tl.load(sizes + graph).to(tl.float32)
-        number = row_size(k, FIRST, SIZES)
+        number = size_class(k, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _softmax_backward_rows(
@@ -124,7 +124,7 @@ def _row_sums(
     DEGREES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Of each row of A' and SᵀS: degree, diagonal, and sums of squares."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     if live:
         k = tl.load(sizes + graph)
         place = rows - tl.load(starts + graph)
@@ -196,7 +196,7 @@ def _pooled_gradient(
 
     With a symmetric A it is Ā' + Ā'ᵀ.
     """
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     start, k = tl.load(starts + graph), tl.load(sizes + graph)
     if live & (tl.program_id(1) * COLUMNS < k):
         place = rows - start
@@ -235,7 +235,7 @@ def _assignment_gradient(
 
     A symmetric factor is read by rows, as its transpose: tensor cores want the numbers of a row side by side.
     """
-    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    graph, rows, here, live = load_tile(tiles, row_start, row_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     if live & (tl.program_id(1) * COLUMNS < k):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -280,9 +280,9 @@ class Pool(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         rows, width = graphs.layout, local_width(clusters)
         logits, z = by_rows(logits), by_rows(z)
-        s = room_for(logits, (len(logits), width), rows, local=True, clean=tiles_of(rows).clean)
+        s = new_buffer(logits, (len(logits), width), rows, local=True, clean=tiles_of(rows).clean)
         entropies = logits.new_empty(len(logits))
-        fine = places(rows, clusters)
+        fine = row_arguments(rows, clusters)
         _softmax[(len(tiles_of(rows).table),)](
             logits,
             s,
@@ -344,7 +344,7 @@ class Pool(torch.autograd.Function):
         )  # fmt: skip
         grad_s = torch.empty_like(s)
         _assignment_gradient[(len(tiles_of(rows).table), triton.cdiv(width, wide))](
-            z, of_x, p, whole, s, gram, of_link, grad_s, *block_places("nn", rows, clusters),
+            z, of_x, p, whole, s, gram, of_link, grad_s, *block_arguments("nn", rows, clusters),
             z.stride(0), of_x.stride(0), s.stride(0), width,
             grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(),
             ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide,

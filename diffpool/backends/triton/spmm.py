@@ -138,7 +138,7 @@ def _rows(
         tl.store(to, total, mask=here)
 
 
-def _has_room(h: Tensor) -> bool:
+def _can_read_aligned(h: Tensor) -> bool:
     """Whether as many columns as `aligned` can be read, whatever is there behind those of h."""
     (n, d), ld = h.shape, h.stride(0)
     end = h.storage_offset() + (n - 1) * ld + aligned(d)
@@ -172,7 +172,7 @@ def spmm(
     if out is None:
         wide = aligned(d)
         out = h.new_empty(n, wide)[:, :d]
-        d = wide if n > 0 and _has_room(h) else d
+        d = wide if n > 0 and _can_read_aligned(h) else d
     if h.numel() == 0:
         return out
     other = out if more is None else by_rows(more)
