@@ -25,7 +25,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
     int workers;          /* number of workers started */
-    atomic_int openings;    /* workers that may still join the current call */
+    atomic_int openings;  /* workers that may still join the current call */
     atomic_int active;    /* workers in the current call */
     atomic_flag taken;    /* whether a call is running */
     i64 rest;             /* callers work without workers until this time */

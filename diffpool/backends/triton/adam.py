@@ -1,6 +1,6 @@
-"""Adam for M models side by side on a GPU, as one Triton kernel: a pass over the parameters in place of a dozen.
+"""Adam for M models as one Triton kernel: one pass over the parameters instead of a dozen.
 
-The reference is the rest of `training.optimizer.Optimizer.step`.
+The reference is `training.optimizer.adam_update`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def adam(
 ) -> None:
     """Update parameters, mean and square [M, P] in place for the models that are `present` [M].
 
-    The gradient is clipped to `clip` [M, 1] by its `norm` [M, 1]; `steps` [M, 1] counts this step already.
+    The gradient is clipped to `clip` [M, 1] by its `norm` [M, 1]; `steps` [M, 1] includes this step.
     """
     models, count = parameters.shape
     first, second = betas

@@ -1,4 +1,4 @@
-"""Sums over the rows of each graph on a GPU, as a Triton kernel: in one order, so that a result repeats to the bit."""
+"""Sums over the rows of each graph as a Triton kernel, in a fixed order, so that results are deterministic."""
 
 from __future__ import annotations
 
