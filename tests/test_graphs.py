@@ -1,4 +1,4 @@
-"""The batch types: what is made of edges, and the four questions, against dense matrices."""
+"""The batch types: construction from edges, and the four operations, against dense matrices."""
 
 from __future__ import annotations
 
@@ -130,12 +130,12 @@ def test_graphs_without_nodes_or_edges_are_graphs() -> None:
         ),
     ],
 )
-def test_edges_that_make_no_graphs_are_refused(arguments: tuple, message: str) -> None:
+def test_invalid_edges_are_rejected(arguments: tuple, message: str) -> None:
     with pytest.raises(DataError, match=message):
         SparseGraphs.from_edges(*arguments)
 
 
-# --- the four questions ------------------------------------------------------------------------------------------
+# --- the four operations -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -166,7 +166,7 @@ def test_contract_is_the_product_with_the_transposed_assignment(
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("storage", STORAGES)
-def test_the_readout_of_each_graph_is_that_of_its_own_nodes(storage: str, how: str) -> None:
+def test_the_readout_of_each_graph_uses_only_its_nodes(storage: str, how: str) -> None:
     batch = sample()
     graphs = getattr(batch, storage)
     h = randn(graphs.num_nodes, 4, seed=1).requires_grad_()
@@ -193,7 +193,7 @@ def test_the_mean_of_a_number_for_each_node_is_a_number_for_each_graph() -> None
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_degree_and_squared_norm_are_those_of_the_dense_matrices(
+def test_degree_and_squared_norm_equal_those_of_the_dense_matrices(
     ragged: Sample, storage: str
 ) -> None:
     graphs = getattr(ragged, storage)

@@ -106,7 +106,7 @@ def exact(a: Tensor, b: Tensor, tolerance: float = 1e-9) -> None:
 
 
 @each_lawful
-def test_relabelling_the_nodes_changes_nothing(name: str) -> None:
+def test_the_order_of_the_nodes_does_not_matter(name: str) -> None:
     """Nodes have distinct features, graphs no automorphisms; what was found beforehand goes with the nodes."""
     graph = adjacencies((14,))[0]
     order = np.random.default_rng(3).permutation(14)
@@ -130,7 +130,7 @@ def test_relabelling_the_nodes_changes_nothing(name: str) -> None:
 
 
 @each_lawful
-def test_a_graph_gives_the_same_alone_and_in_a_batch(name: str) -> None:
+def test_a_graph_has_the_same_outputs_alone_and_in_a_batch(name: str) -> None:
     given = adjacencies()
     graphs, x = ready(name, graphs_of(given)), features(sum(SIZES))
     model = model_of(name).eval()
