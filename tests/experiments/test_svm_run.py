@@ -153,7 +153,7 @@ def test_inner_parts_are_stratified_and_cover_the_training_part_once(raw: RawGra
 # --- records -------------------------------------------------------------------------------------------------------
 
 
-def test_records_say_what_was_chosen_from_what(raw: RawGraphs, tmp_path: Path) -> None:
+def test_records_contain_the_candidates_and_the_choice(raw: RawGraphs, tmp_path: Path) -> None:
     result = run(raw, tmp_path / "r.jsonl", repeats=2, seed=3)
     assert [(r.repeat, r.fold) for r in result.records] == [
         (r, f) for r in range(2) for f in range(10)
@@ -179,7 +179,7 @@ def test_records_say_what_was_chosen_from_what(raw: RawGraphs, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", KERNEL_METHODS)
 @pytest.mark.parametrize("labeled", [True, False])
-def test_the_features_of_a_record_are_those_that_the_kernel_takes(
+def test_the_features_of_a_record_are_those_used_by_the_kernel(
     name: str, labeled: bool, raw: RawGraphs, tmp_path: Path
 ) -> None:
     labels = Categories.from_values(np.arange(raw.num_nodes) % 2) if labeled else None
@@ -336,7 +336,7 @@ def test_an_interrupt_does_not_wait_for_a_long_fit(tmp_path: Path) -> None:
     assert errors.splitlines() == ["diffpool: stopped"]
 
 
-def test_a_second_process_with_the_same_run_is_refused(raw: RawGraphs, tmp_path: Path) -> None:
+def test_a_second_process_with_the_same_run_is_rejected(raw: RawGraphs, tmp_path: Path) -> None:
     out, small = tmp_path / "r.jsonl", replace(METHOD, depths=(0,), costs=(1.0,))
     key = run(raw, tmp_path / "other.jsonl", small).key
     with (

@@ -20,24 +20,24 @@ def _adam(
 ):  # fmt: skip
     model = tl.program_id(0).to(tl.int64)
     if tl.load(present + model):
-        place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-        here = place < count
-        place = model * count + place
-        p = tl.load(parameters + place, mask=here, other=0.0)
-        g = tl.load(gradient + place, mask=here, other=0.0)
+        index = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        here = index < count
+        index = model * count + index
+        p = tl.load(parameters + index, mask=here, other=0.0)
+        g = tl.load(gradient + index, mask=here, other=0.0)
         g = g * tl.minimum(tl.load(clip + model) / (tl.load(norm + model) + 1e-6), 1.0)
         if DECAY:
-            g += p * tl.load(decay + place, mask=here, other=0.0)
-        m = tl.load(mean + place, mask=here, other=0.0)
-        v = tl.load(square + place, mask=here, other=0.0)
+            g += p * tl.load(decay + index, mask=here, other=0.0)
+        m = tl.load(mean + index, mask=here, other=0.0)
+        v = tl.load(square + index, mask=here, other=0.0)
         m += (1 - FIRST) * (g - m)
         v += (1 - SECOND) * (g * g - v)
         n = tl.load(steps + model).to(tl.float64)
         step = (tl.load(rate + model) / (1 - tl.exp(n * LOG_FIRST))).to(tl.float32)
         spread = tl.sqrt(1 - tl.exp(n * LOG_SECOND)).to(tl.float32)
-        tl.store(mean + place, m, mask=here)
-        tl.store(square + place, v, mask=here)
-        tl.store(parameters + place, p - step * m / (tl.sqrt(v) / spread + eps), mask=here)
+        tl.store(mean + index, m, mask=here)
+        tl.store(square + index, v, mask=here)
+        tl.store(parameters + index, p - step * m / (tl.sqrt(v) / spread + eps), mask=here)
 
 
 def adam(

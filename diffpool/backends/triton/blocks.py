@@ -68,23 +68,23 @@ def column_limit(graph, counts, width, LOCAL: tl.constexpr):
 @triton.jit
 def load_rows(matrix, rows, here, column, limit, ld, LOCAL: tl.constexpr):
     """Load a block of rows and columns; columns from `limit` on are zero."""
-    place = matrix + rows[:, None] * ld + column[None, :]
+    pointers = matrix + rows[:, None] * ld + column[None, :]
     if LOCAL:
-        x = tl.load(place, mask=here[:, None] & (column < reach(limit, ld))[None, :], other=0.0)
+        x = tl.load(pointers, mask=here[:, None] & (column < reach(limit, ld))[None, :], other=0.0)
         return tl.where((column < limit)[None, :], x, 0.0)
     else:
-        return tl.load(place, mask=here[:, None] & (column < limit)[None, :], other=0.0)
+        return tl.load(pointers, mask=here[:, None] & (column < limit)[None, :], other=0.0)
 
 
 @triton.jit
 def store_rows(matrix, x, rows, here, column, limit, ld, LOCAL: tl.constexpr):
     """Store a block of rows and columns; local columns are followed by zeros."""
-    place = matrix + rows[:, None] * ld + column[None, :]
+    pointers = matrix + rows[:, None] * ld + column[None, :]
     if LOCAL:
         x = tl.where((column < limit)[None, :], x, 0.0)
-        tl.store(place, x, mask=here[:, None] & (column < reach(limit, ld))[None, :])
+        tl.store(pointers, x, mask=here[:, None] & (column < reach(limit, ld))[None, :])
     else:
-        tl.store(place, x, mask=here[:, None] & (column < limit)[None, :])
+        tl.store(pointers, x, mask=here[:, None] & (column < limit)[None, :])
 
 
 @triton.jit
@@ -177,7 +177,7 @@ def _tn(
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     limit, readable, last = local_columns(graph, counts, ldb, width, LOCAL)
     first = tl.multiple_of(tl.load(tiles + 2 * tl.program_id(0) + 1) - start, 32)
-    place = first + tl.arange(0, ROWS)
+    index = first + tl.arange(0, ROWS)
     needed = live & (tl.program_id(1) * COLUMNS < limit)
     if SYMMETRIC:
         needed = needed & (tl.program_id(1) * COLUMNS + COLUMNS > first)
@@ -188,8 +188,8 @@ def _tn(
         for step in range(0, n, DEPTH):
             inner = step + tl.arange(0, DEPTH)
             left = tl.load(
-                a + (begin + inner)[None, :] * lda + place[:, None],
-                mask=(place < reach(k, lda))[:, None] & (inner < n)[None, :],
+                a + (begin + inner)[None, :] * lda + index[:, None],
+                mask=(index < reach(k, lda))[:, None] & (inner < n)[None, :],
                 other=0.0,
             )
             right = tl.load(
@@ -204,8 +204,8 @@ def _tn(
             total += tl.load(to, mask=here[:, None] & wanted[None, :], other=0.0)
         inside = here[:, None] & (columns < last)[None, :]
         if SYMMETRIC:
-            inside = inside & (columns[None, :] >= place[:, None])
-            mirrored = out + (start + columns)[None, :] * ldo + place[:, None]
+            inside = inside & (columns[None, :] >= index[:, None])
+            mirrored = out + (start + columns)[None, :] * ldo + index[:, None]
             tl.store(mirrored, total, mask=inside & wanted[None, :])
         tl.store(to, total, mask=inside)
 
@@ -226,8 +226,8 @@ def _nt(
         wanted = clusters < limit
         end, readable = depth, depth
         if LOCAL:
-            many = tl.load(counts + graph)
-            end, readable = tl.minimum(many, depth), reach(many, tl.minimum(lda, ldb))
+            count = tl.load(counts + graph)
+            end, readable = tl.minimum(count, depth), reach(count, tl.minimum(lda, ldb))
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
             total, a, b + start * ldb, rows, here, clusters, wanted, end, readable, lda, ldb, PRECISION, DEPTH

@@ -19,17 +19,17 @@ def _starts(
     """The first row and first tile of every graph, and the first tile of every model."""
     model, graph = tl.arange(0, MODELS), tl.arange(0, GRAPHS)
     mask = (model < models)[:, None] & (graph < graphs)[None, :]
-    place = model[:, None] * graphs + graph[None, :]
-    n = tl.load(sizes + place, mask=mask, other=0)
+    index = model[:, None] * graphs + graph[None, :]
+    n = tl.load(sizes + index, mask=mask, other=0)
     begins = tl.cumsum(n, 1) - n
-    tl.store(starts + place, begins + (model * rows)[:, None], mask=mask)
+    tl.store(starts + index, begins + (model * rows)[:, None], mask=mask)
     tiles = (n + TILE - 1) // TILE
     of_model = tl.sum(tiles, 1)
     ends = tl.cumsum(of_model, 0)
     tl.store(tile_starts + model, ends - of_model, mask=model < models)
     tl.store(tile_starts + models + model * 0, ends, mask=model == models - 1)
     first = (ends - of_model)[:, None] + tl.cumsum(tiles, 1) - tiles
-    tl.store(first_tile + place, first, mask=mask)
+    tl.store(first_tile + index, first, mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows", "models", "graphs", "count"])
@@ -43,11 +43,11 @@ def _fill(
         number = model * graphs + graph
         start, n = tl.load(starts + number), tl.load(sizes + number)
         for step in range(0, n, BLOCK):
-            place = step + tl.arange(0, BLOCK)
-            here = place < n
-            tl.store(graph_of_row + start + place, number + 0 * place, mask=here)
-            tl.store(index_in_graph + start + place, place, mask=here)
-            tl.store(real + start + place, 1 + 0 * place, mask=here)
+            index = step + tl.arange(0, BLOCK)
+            here = index < n
+            tl.store(graph_of_row + start + index, number + 0 * index, mask=here)
+            tl.store(index_in_graph + start + index, index, mask=here)
+            tl.store(real + start + index, 1 + 0 * index, mask=here)
         first = tl.load(first_tile + number)
         for step in range(0, (n + TILE - 1) // TILE, BLOCK):
             tile = step + tl.arange(0, BLOCK)

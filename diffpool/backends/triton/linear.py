@@ -48,18 +48,18 @@ def _forward(
 ):  # fmt: skip
     """[X, Y] W + b: rows of a graph × outputs. MORE: there is a Y, whose columns may be local."""
     graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
-    many = column_limit(graph, counts, outputs, LOCAL_OUT)
-    if live & (tl.program_id(1) * COLUMNS < many):
+    limit = column_limit(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-        wanted = columns < many
+        wanted = columns < limit
         readable, written = columns < outputs, columns < outputs
         if LOCAL_OUT:
-            readable, written = columns < reach(many, ldw), columns < reach(many, ldo)
-        own = weight + model * weight_model
+            readable, written = columns < reach(limit, ldw), columns < reach(limit, ldo)
+        weights = weight + model * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_product(
-            total, x, own, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
+            total, x, weights, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
         )  # fmt: skip
         if MORE:
             k = column_limit(graph, counts, more, LOCAL_IN)
@@ -67,7 +67,7 @@ def _forward(
             if LOCAL_IN:
                 last = reach(k, ldy)
             total = add_product(
-                total, y, own + inputs * ldw, rows, here, columns, readable, k, last, ldy, ldw, PRECISION, DEPTH
+                total, y, weights + inputs * ldw, rows, here, columns, readable, k, last, ldy, ldw, PRECISION, DEPTH
             )  # fmt: skip
         total += tl.load(bias + model * bias_model + columns, mask=wanted, other=0.0)[None, :]
         tl.store(
@@ -86,20 +86,20 @@ def _backward_input(
 ):  # fmt: skip
     """G Wᵀ: rows of a graph × inputs, which may be local."""
     graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
-    many_in = column_limit(graph, counts, inputs, LOCAL_IN)
-    many_out = column_limit(graph, counts, outputs, LOCAL_OUT)
-    if live & (tl.program_id(1) * COLUMNS < many_in):
+    limit_in = column_limit(graph, counts, inputs, LOCAL_IN)
+    limit_out = column_limit(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < limit_in):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-        wanted = columns < many_in
+        wanted = columns < limit_in
         readable, written = outputs, wanted
         if LOCAL_OUT:
-            readable = reach(many_out, tl.minimum(ldg, ldw))
+            readable = reach(limit_out, tl.minimum(ldg, ldw))
         if LOCAL_IN:
-            written = columns < reach(many_in, ldo)
-        own = weight + (graph // of_model) * weight_model
+            written = columns < reach(limit_in, ldo)
+        weights = weight + (graph // of_model) * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
-            total, grad, own, rows, here, columns, wanted, many_out, readable, ldg, ldw, PRECISION, DEPTH
+            total, grad, weights, rows, here, columns, wanted, limit_out, readable, ldg, ldw, PRECISION, DEPTH
         )  # fmt: skip
         tl.store(
             out + rows[:, None] * ldo + columns[None, :],
@@ -123,15 +123,15 @@ def _backward_weight(
     end = begin
     for step in range(0, of_model, GRAPHS):
         number = step + tl.arange(0, GRAPHS)
-        place = model * of_model + number
-        n = tl.load(sizes + place, mask=number < of_model, other=0)
+        index = model * of_model + number
+        n = tl.load(sizes + index, mask=number < of_model, other=0)
         has = n > 0
         if LOCAL_OUT:
-            k = tl.load(counts + place, mask=number < of_model, other=0)
+            k = tl.load(counts + index, mask=number < of_model, other=0)
             has = has & (k > first_out)
             if LOCAL_IN:
                 has = has & (k > first_in)
-        last = tl.load(starts + place, mask=has, other=0) + n
+        last = tl.load(starts + index, mask=has, other=0) + n
         end = tl.maximum(end, tl.max(tl.where(has, last, 0), 0))
     share = (end - begin + parts * DEPTH - 1) // (parts * DEPTH) * DEPTH
     begin += part * share

@@ -126,9 +126,9 @@ def _row_sums(
     graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     if live:
         k = tl.load(sizes + graph)
-        place = rows - tl.load(starts + graph)
+        index = rows - tl.load(starts + graph)
         totals = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        own = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        on_diagonal = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         other = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         for step in range(0, k, COLUMNS):
@@ -137,7 +137,7 @@ def _row_sums(
             square += a * a
             if DEGREES:
                 totals += a
-                own += tl.where(column[None, :] == place[:, None], a, 0.0)
+                on_diagonal += tl.where(column[None, :] == index[:, None], a, 0.0)
                 g = load_rows(gram, rows, here, column, k, ld, True)
                 other += g * g
         tl.store(of_adj + rows, tl.sum(square, 1), mask=here)
@@ -150,7 +150,7 @@ def _row_sums(
                 tl.where(positive, 1.0 / tl.where(positive, total, 1.0), 0.0),
                 mask=here,
             )
-            tl.store(diagonal + rows, tl.sum(own, 1), mask=here)
+            tl.store(diagonal + rows, tl.sum(on_diagonal, 1), mask=here)
             tl.store(of_gram + rows, tl.sum(other, 1), mask=here)
 
 
@@ -158,8 +158,8 @@ def _row_sums(
 def _segment_sum(values, start, size, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), dtype=tl.float64)
     for step in range(0, size, BLOCK):
-        place = step + tl.arange(0, BLOCK)
-        total += tl.load(values + start + place, mask=place < size, other=0.0).to(tl.float64)
+        index = step + tl.arange(0, BLOCK)
+        total += tl.load(values + start + index, mask=index < size, other=0.0).to(tl.float64)
     return tl.sum(total, 0)
 
 
@@ -198,7 +198,7 @@ def _pooled_gradient(
     graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     start, k = tl.load(starts + graph), tl.load(sizes + graph)
     if live & (tl.program_id(1) * COLUMNS < k):
-        place = rows - start
+        index = rows - start
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = column < k
         mask = here[:, None] & wanted[None, :]
@@ -209,7 +209,7 @@ def _pooled_gradient(
         of_trace = tl.load(of_link + graph)
         if ADJ:
             g += tl.load(
-                of_adj + (start + column)[None, :] * ldg + place[:, None], mask=mask, other=0.0
+                of_adj + (start + column)[None, :] * ldg + index[:, None], mask=mask, other=0.0
             )
         if SYMMETRIC:
             one = tl.load(inverse + rows, mask=here, other=0.0)
@@ -219,7 +219,7 @@ def _pooled_gradient(
             of_trace = 2 * of_trace
             if ADJ:
                 g += tl.load(of_adj + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
-        g -= tl.where(column[None, :] == place[:, None], of_trace, 0.0)
+        g -= tl.where(column[None, :] == index[:, None], of_trace, 0.0)
         store_rows(out, g, rows, here, column, k, ldo, True)
 
 

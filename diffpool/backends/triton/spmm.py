@@ -60,15 +60,15 @@ def _short_rows(
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         node = tl.load(nodes + rows, mask=inside, other=0)
         first = tl.load(indptr + node, mask=inside, other=0)
-        many = tl.load(indptr + node + 1, mask=inside, other=0) - first
-        wanted = inside & (many <= MOST)
-        many = tl.where(wanted, many, 0)
+        count = tl.load(indptr + node + 1, mask=inside, other=0) - first
+        wanted = inside & (count <= MOST)
+        count = tl.where(wanted, count, 0)
         moved = tl.load(shift + rows, mask=inside, other=0)
         here = columns[None, :] < limit[:, None]
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        source = tl.load(indices + first, mask=many > 0, other=0) - moved
-        for step in range(0, tl.max(many, 0)):
-            there = step < many
+        source = tl.load(indices + first, mask=count > 0, other=0) - moved
+        for step in range(0, tl.max(count, 0)):
+            there = step < count
             x = tl.load(
                 h + source[:, None] * ldh + columns[None, :], mask=there[:, None] & here, other=0.0
             )
@@ -76,7 +76,7 @@ def _short_rows(
                 x = x * tl.load(values + first + step, mask=there, other=0.0)[:, None]
             if SCALED and BACK:
                 x = x * tl.load(scale + source, mask=there, other=0.0)[:, None]
-            source = tl.load(indices + first + step + 1, mask=step + 1 < many, other=0) - moved
+            source = tl.load(indices + first + step + 1, mask=step + 1 < count, other=0) - moved
             total += x
         if SCALED and not BACK:
             total = total * tl.load(scale + rows, mask=inside, other=0.0)[:, None]
@@ -119,13 +119,13 @@ def _rows(
         here = columns < limit
         moved = tl.load(shift + row)
         total = tl.zeros((COLUMNS,), dtype=tl.float32)
-        many = first + (end - first) // MANY * MANY
+        full_end = first + (end - first) // MANY * MANY
         total = _add_edges(
-            total, first, many, end, h, indices, values, scale, moved, columns, here, ldh,
+            total, first, full_end, end, h, indices, values, scale, moved, columns, here, ldh,
             WEIGHTED, SCALED and BACK, MANY,
         )  # fmt: skip
         total = _add_edges(
-            total, many, end, end, h, indices, values, scale, moved, columns, here, ldh,
+            total, full_end, end, end, h, indices, values, scale, moved, columns, here, ldh,
             WEIGHTED, SCALED and BACK, REST,
         )  # fmt: skip
         if SCALED and not BACK:

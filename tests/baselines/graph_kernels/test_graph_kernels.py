@@ -294,7 +294,7 @@ def test_graphs_with_no_nodes_or_no_edges(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_gram_matrices_are_those_of_the_kernel_classes(name: str) -> None:
+def test_gram_matrices_equal_those_of_the_kernel_classes(name: str) -> None:
     raw = random_raw(SIZES)
     shares: list[float] = []
     found = gram_matrices(name, raw, shares.append)
