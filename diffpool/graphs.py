@@ -400,7 +400,7 @@ def check_edges(
     if len(source) != len(target):
         raise DataError(
             f"expected as many sources as targets, got {len(source)} and {len(target)}: "
-            "give each directed edge one of both"
+            "give both for every directed edge"
         )
     if weights is not None and len(weights) != len(source):
         raise DataError(
@@ -408,7 +408,7 @@ def check_edges(
             "leave the weights out if all are 1"
         )
     if weights is not None and not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise DataError("expected finite edge weights of at least 0, got others: clean them first")
+        raise DataError("expected finite edge weights of at least 0, got others: remove or replace them")
     if (sizes < 0).any():
         raise DataError("expected graph sizes of at least 0, got a negative one")
     if len(source) == 0:
@@ -418,7 +418,8 @@ def check_edges(
     high = max(source.max(), target.max())
     if low < 0 or high >= num_nodes:
         raise DataError(
-            f"expected node numbers from 0 to {num_nodes - 1}, got {low if low < 0 else high}: are they counted from 1?"
+            f"expected node numbers from 0 to {num_nodes - 1}, got {low if low < 0 else high}: "
+            "are nodes counted from 1?"
         )
     graph_of_node = np.repeat(np.arange(len(sizes)), sizes)
     across = np.flatnonzero(graph_of_node[source] != graph_of_node[target])

@@ -197,7 +197,7 @@ def test_error_messages_say_what_to_do() -> None:
         DiffPoolClassifier(epochs=1).fit(graphs)
     with pytest.raises(DataError):
         DiffPoolClassifier(epochs=1).fit(graphs, y[:-1])
-    with pytest.raises(SettingError, match="expected a method of"):
+    with pytest.raises(SettingError, match="expected the method to be one of"):
         DiffPoolClassifier("best", epochs=1).fit(graphs, y)
     with pytest.raises(SettingError, match="above 0 and below 1, got 2"):
         DiffPoolClassifier(epochs=1, validation=2).fit(graphs, y)

@@ -115,13 +115,13 @@ def test_graphs_without_nodes_or_edges_are_graphs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([2], [0, 1], [1]), "expected as many sources as targets, got 2 and 1: give each"),
+        (([2], [0, 1], [1]), "expected as many sources as targets, got 2 and 1: give both"),
         (([2], [0, 1], [1, 0], [1.0]), "one weight for each of the 2 edges, got 1: leave"),
-        (([2], [0, 1], [1, 0], [1.0, -1.0]), "finite edge weights of at least 0.*clean"),
-        (([2], [0, 1], [1, 0], [1.0, np.nan]), "finite edge weights of at least 0.*clean"),
-        (([2], [0, 1], [1, 0], [1.0, np.inf]), "finite edge weights of at least 0.*clean"),
+        (([2], [0, 1], [1, 0], [1.0, -1.0]), "finite edge weights of at least 0.*remove"),
+        (([2], [0, 1], [1, 0], [1.0, np.nan]), "finite edge weights of at least 0.*remove"),
+        (([2], [0, 1], [1, 0], [1.0, np.inf]), "finite edge weights of at least 0.*remove"),
         (([2, -1], [0], [1]), "graph sizes of at least 0, got a negative one"),
-        (([2], [0, 2], [1, 1]), "node numbers from 0 to 1, got 2: are they counted from 1"),
+        (([2], [0, 2], [1, 1]), "node numbers from 0 to 1, got 2: are nodes counted from 1"),
         (([2], [0, 1], [1, -1]), "node numbers from 0 to 1, got -1"),
         (([], [0], [0]), "node numbers from 0 to -1, got 0"),
         (

@@ -226,10 +226,10 @@ def test_changes_override_the_settings_of_the_data_set() -> None:
 
 
 def test_unknown_methods_and_settings_are_rejected() -> None:
-    with pytest.raises(SettingError, match=r"expected a method of diffpool, .*, got 'magic'"):
+    with pytest.raises(SettingError, match=r"expected the method to be one of diffpool, .*, got 'magic'"):
         settings_for("magic", "embedded")
     for name in ("depth", "edges"):  # `edges` is a property, not a setting
-        with pytest.raises(SettingError, match=rf"settings out of .*, got \['{name}'\]"):
+        with pytest.raises(SettingError, match=rf"settings to be among .*, got \['{name}'\]"):
             settings_for("diffpool", "embedded", **{name: 3})
     with pytest.raises(SettingError, match="expected epochs of at least 1, got 0"):
         settings_for("diffpool", "embedded", epochs=0)
@@ -266,8 +266,8 @@ def test_settings_are_parsed_by_name_or_option() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("concat", "expected --set NAME=VALUE with a setting of epochs, .*, got 'concat'"),
-        ("magic=1", "expected --set NAME=VALUE with a setting of epochs, .*, got 'magic=1'"),
+        ("concat", "expected --set NAME=VALUE, where NAME is one of epochs, .*, got 'concat'"),
+        ("magic=1", "expected --set NAME=VALUE, where NAME is one of epochs, .*, got 'magic=1'"),
         ("concat=maybe", "expected concat to be true or false, got 'maybe'"),
         ("hidden=wide", "expected hidden to be an integer, got 'wide'"),
         ("head=64,wide", "expected head to be a list of integers of at least 1, got '64,wide'"),

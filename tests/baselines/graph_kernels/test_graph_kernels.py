@@ -367,7 +367,7 @@ def test_invalid_arguments_raise_clear_errors() -> None:
         Graphlet(samples=0).fit(raw)
     with pytest.raises(
         SettingError,
-        match="a kernel among graphlet, graphlet-degree, shortest-path, wl, wl-oa, got 'rbf'",
+        match="the kernel to be one of graphlet, graphlet-degree, shortest-path, wl, wl-oa, got 'rbf'",
     ):
         gram_matrices("rbf", raw)
     with pytest.raises(
