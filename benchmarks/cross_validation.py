@@ -4,7 +4,8 @@ The architecture, losses and batches of `cpu_step`, with ceil(25% of the nodes) 
 ten models as one cohort; the peers train them in sequence, so their throughput is that of one model. The record also
 has one of our models trained alone, and the peak memory. The competitors take turns. Ratios refer to the first peer,
 PyG's dense operator. The other peers are the same compiled, the same fed by worker processes, and
-torch-geometric-pool, batched and unbatched. If a competitor fails, the record contains the reason, and the rest continue.
+torch-geometric-pool, batched and unbatched. If a competitor fails, the record contains the reason, and the
+rest continue.
 """
 
 from __future__ import annotations

@@ -408,7 +408,9 @@ def check_edges(
             "leave the weights out if all are 1"
         )
     if weights is not None and not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise DataError("expected finite edge weights of at least 0, got others: remove or replace them")
+        raise DataError(
+            "expected finite edge weights of at least 0, got others: remove or replace them"
+        )
     if (sizes < 0).any():
         raise DataError("expected graph sizes of at least 0, got a negative one")
     if len(source) == 0:

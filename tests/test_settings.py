@@ -226,7 +226,9 @@ def test_changes_override_the_settings_of_the_data_set() -> None:
 
 
 def test_unknown_methods_and_settings_are_rejected() -> None:
-    with pytest.raises(SettingError, match=r"expected the method to be one of diffpool, .*, got 'magic'"):
+    with pytest.raises(
+        SettingError, match=r"expected the method to be one of diffpool, .*, got 'magic'"
+    ):
         settings_for("magic", "embedded")
     for name in ("depth", "edges"):  # `edges` is a property, not a setting
         with pytest.raises(SettingError, match=rf"settings to be among .*, got \['{name}'\]"):

@@ -380,7 +380,9 @@ def test_calls_that_have_not_started_are_dropped_at_the_end() -> None:
 
 def test_invalid_arguments_are_errors(raw: RawGraphs, tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
-    with pytest.raises(SettingError, match=r"expected the kernel to be one of graphlet, .*, got 'diffpool'"):
+    with pytest.raises(
+        SettingError, match=r"expected the kernel to be one of graphlet, .*, got 'diffpool'"
+    ):
         evaluate_kernel("diffpool", raw, out=out)
     with pytest.raises(SettingError, match="expected the protocol inner-cv for a kernel, got 'pa"):
         evaluate_kernel("wl", raw, "paper", out=out)
