@@ -1,4 +1,4 @@
-"""The optional C kernels; everything else about the package is in pyproject.toml."""
+"""Builds the optional C kernels. All other settings are in pyproject.toml."""
 
 from setuptools import Extension, setup
 
@@ -14,7 +14,7 @@ setup(
             extra_compile_args=["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"],
             libraries=["m", "pthread"],
             py_limited_api=True,
-            optional=True,  # without a compiler the package works without them
+            optional=True,  # without a C compiler, PyTorch does the work
         )
     ]
 )

@@ -36,7 +36,7 @@ def _spin() -> None:
 
 @contextmanager
 def company(processes: int) -> Iterator[None]:
-    """So many processes that never wait."""
+    """Run this number of busy processes alongside."""
     started = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(processes)]
     for process in started:
         process.start()

@@ -1,10 +1,11 @@
-"""How many graphs a second does a ten-fold cross-validation train, against the peers, and one model evaluate?
+"""Throughput of ten-fold cross-validation (training) and of one model (evaluation), in graphs per second.
 
-The architecture, losses and batches of `cpu_step`, with ceil(25 %) of each graph's own nodes as its clusters. Ours
-trains the ten models as one cohort; the peers train them one after the other, so their throughput is that of one model.
-One of ours alone stands beside it, and the peak memory. Everybody takes turns. Ratios refer to the first peer: PyG's
-dense operator. The others: the same compiled, the same fed by worker processes, torch-geometric-pool batched and
-unbatched. A competitor that fails says why in the record, and the others go on.
+The architecture, losses and batches of `cpu_step`, with ceil(25% of the nodes) clusters for each graph. Ours trains the
+ten models as one cohort; the peers train them in sequence, so their throughput is that of one model. The record also
+has one of our models trained alone, and the peak memory. The competitors take turns. Ratios refer to the first peer,
+PyG's dense operator. The other peers are the same compiled, the same fed by worker processes, and
+torch-geometric-pool, batched and unbatched. If a competitor fails, the record contains the reason, and the
+rest continue.
 """
 
 from __future__ import annotations

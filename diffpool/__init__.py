@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     if name in (
         "DiffPoolClassifier",
         "DiffPoolRegressor",
-    ):  # scikit-learn is loaded when it is used
+    ):  # imported on first use, because it imports scikit-learn
         from diffpool import estimator
 
         return getattr(estimator, name)

@@ -1,4 +1,4 @@
-"""An architecture as data, and the presets."""
+"""Architectures as configuration, and the presets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONVOLUTIONS = (
     "s2v",
 )
 STEPS = ("l2", "relu", "tanh", "batch", "node-index")
-MAX_SIZE = 2**20  # a limit for damaged files and typing errors, not for models
+MAX_SIZE = 2**20  # guards against damaged files and typos; no real model comes close
 MAX_LAYERS = 1000
 
 
@@ -195,7 +195,7 @@ class Architecture:
 
     @property
     def cluster_ratio(self) -> float:
-        """The ratio, or the paper's for this number of poolings."""
+        """The ratio, by default the paper's for this number of poolings."""
         if self.ratio is not None:
             return self.ratio
         return 0.1 if self.poolings == 1 else 0.25

@@ -1,4 +1,4 @@
-"""The classifier of an architecture."""
+"""Build a classifier from an architecture."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ CONVOLUTIONS: dict[str, Callable[..., nn.Module]] = {
     "s2v": Structure2Vec,
 }
 
-OF_EDGES = ("edge-sage", "edge-conditioned")  # convolutions that use edge features
-DERIVED = 2  # edge features that every graph has, from degrees: what `preparation.pyramid` adds
+USE_EDGE_FEATURES = ("edge-sage", "edge-conditioned")
+DERIVED = 2  # edge features that `preparation.pyramid` derives from the degrees of every graph
 
 
 def build(
@@ -50,7 +50,7 @@ def build(
     models: int = 1,
     edge_features: int = 0,
 ) -> GraphClassifier:
-    """The classifier of this architecture for graphs of up to `largest` nodes."""
+    """Build a classifier with this architecture for graphs with up to `largest` nodes."""
     a = architecture
     parts = _Parts(a, models, edge_features)
     clusters = () if a.pooler == "pyramid" else cluster_counts(a, largest)
@@ -60,8 +60,8 @@ def build(
         layers = a.layers_before if level == 0 else a.layers_after
         encoders.append(parts.encoder(width, layers))
         if level < a.poolings:
-            most = clusters[level].max_count if clusters else 0
-            poolers.append(parts.pooler(width, layers, most))
+            max_clusters = clusters[level].max_count if clusters else 0
+            poolers.append(parts.pooler(width, layers, max_clusters))
         width = encoders[-1].num_outputs
     readout = parts.readout(width, largest)
     read = sum(e.num_outputs for e in encoders) if a.every_level else width
@@ -75,13 +75,13 @@ def build(
 def build_for_nodes(
     architecture: Architecture, num_features: int, num_classes: int, largest: int
 ) -> NodeClassifier:
-    """The classifier of nodes with the encoders and poolers of this architecture."""
+    """Build a node classifier with the encoders and poolers of this architecture."""
     whole = build(architecture, num_features, num_classes, largest)
     parts = _Parts(architecture, 1, 0)
     widths = [cast(int, encoder.num_outputs) for encoder in whole.encoders]
     lifts, width = [], widths[-1]
-    for known in reversed(widths[:-1]):
-        lifts.append(parts.encoder(known + width, 1))
+    for finer in reversed(widths[:-1]):
+        lifts.append(parts.encoder(finer + width, 1))
         width = lifts[-1].num_outputs
     head = mlp(width, architecture.head, num_classes)
     return NodeClassifier(
@@ -96,14 +96,14 @@ def build_for_nodes(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a classifier of this architecture is made of."""
+    """The modules of a classifier with this architecture."""
 
     architecture: Architecture
     models: int
     edge_features: int
 
     def conv(self, name: str) -> Callable[..., nn.Module]:
-        if name not in OF_EDGES:
+        if name not in USE_EDGE_FEATURES:
             return CONVOLUTIONS[name]
         if name == "edge-sage" and self.edge_features == 0:
             raise SettingError(
@@ -121,7 +121,7 @@ class _Parts:
         if a.conv == "s2v":
             return Structure2Vec(width, a.hidden, layers, a.last_order, models)
         sizes = [width] + [a.hidden] * layers
-        if a.readout == "sort":  # by one number of each node
+        if a.readout == "sort":  # SortPool sorts by one number per node
             sizes.append(1)
         return Encoder(
             self.conv(a.conv),
@@ -132,8 +132,8 @@ class _Parts:
             models=models,
         )
 
-    def pooler(self, width: int, layers: int, most: int) -> nn.Module:
-        """The pooling of a level, for up to `most` clusters."""
+    def pooler(self, width: int, layers: int, max_clusters: int) -> nn.Module:
+        """The pooler of a level, for up to `max_clusters` clusters per graph."""
         a = self.architecture
         if a.pooler in ("graclus", "random"):
             return GivenClusters()
@@ -144,11 +144,11 @@ class _Parts:
         layers = a.assignment_layers or layers
         gnn = Encoder(
             self.conv(a.assignment_conv or ("sage" if a.conv == "s2v" else a.conv)),
-            [width] + [a.hidden] * (layers - 1) + [most],
+            [width] + [a.hidden] * (layers - 1) + [max_clusters],
             order=a.order,
             last_order=a.assignment_order,
             concat=a.assignment_linear,
-            outputs=most if a.assignment_linear else None,
+            outputs=max_clusters if a.assignment_linear else None,
             models=self.models,
         )
         if a.assignment == "soft":
@@ -158,7 +158,7 @@ class _Parts:
     def readout(
         self, width: int, largest: int
     ) -> Reduction | Set2Set | SortPool | FieldConvolution:
-        """What makes a vector of a graph's nodes."""
+        """The readout, which maps the nodes of a graph to one vector."""
         a, models = self.architecture, self.models
         if a.readout == "set2set":
             return Set2Set(width, a.set2set_steps or largest, models)

@@ -1,8 +1,8 @@
 """The paper on one page: equations 3 to 6 and the two auxiliary losses (Ying et al., 2018).
 
-Letters as in the paper: A adjacency, X features, Z embeddings, S assignment of nodes to clusters. Every function
-works graph by graph: the result for a graph does not depend on the rest of the batch. `s` has local columns: the block
-of graph g is `s[rows_g, :k_g]` (see `segment`).
+Notation as in the paper: A adjacency, X features, Z embeddings, S assignment of nodes to clusters. Every function works
+on each graph separately: the result for a graph does not depend on the rest of the batch. `s` has local columns: the
+block of graph g is `s[rows_g, :k_g]` (see `segment`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PoolingStep:
 
 @accelerated
 def pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
-    """Equations 3, 4 and 6 and both losses, from the output of GNN_pool: [N, W], [N, D] → the coarser level."""
+    """Equations 3, 4 and 6 and both losses. Logits of GNN_pool [N, W] and Z [N, D] → the coarser level."""
     s = assignment(logits, graphs.layout, clusters)
     coarse = pooled_graphs(graphs, s, clusters)
     return PoolingStep(
@@ -49,13 +49,13 @@ def pooled_features(graphs: Graphs, s: Tensor, z: Tensor, clusters: Layout) -> T
 
 
 def pooled_graphs(graphs: Graphs, s: Tensor, clusters: Layout) -> DenseGraphs:
-    """Equation 4: A' = SᵀAS, as Sᵀ(AS): propagate the assignment one hop, then contract."""
+    """Equation 4: A' = SᵀAS, computed as Sᵀ(AS): propagate the assignment one hop, then contract."""
     adj = graphs.contract(s, graphs.propagate(s), clusters, square=True)
     return DenseGraphs.from_adj(clusters, adj, pooled_channels(graphs, s, clusters))
 
 
 def pooled_channels(graphs: Graphs, s: Tensor, clusters: Layout) -> tuple[Tensor, ...]:
-    """Equation 4 for edge features: E'_c = SᵀE_cS for each channel, local [K, W] each (the paper's footnote)."""
+    """Equation 4 for edge features (the paper's footnote): E'_c = SᵀE_cS for each channel, local [K, W] each."""
     return tuple(
         graphs.contract(s, graphs.propagate_channel(c, s), clusters, square=True)
         for c in range(len(graphs.channels))
@@ -63,7 +63,7 @@ def pooled_channels(graphs: Graphs, s: Tensor, clusters: Layout) -> tuple[Tensor
 
 
 def unpooled_features(s: Tensor, h: Tensor, rows: Layout, clusters: Layout) -> Tensor:
-    """The reverse of equation 3: S H', the features of its clusters for each node. Local [N, W], [K, D] → [N, D]."""
+    """The reverse of equation 3: S H', the features of each node's clusters. Local [N, W], [K, D] → [N, D]."""
     return multiply(s, h, rows, clusters)
 
 
@@ -71,19 +71,19 @@ def unpooled_features(s: Tensor, h: Tensor, rows: Layout, clusters: Layout) -> T
 
 
 def assignment(logits: Tensor, rows: Layout, clusters: Layout) -> Tensor:
-    """Equation 6: S = softmax(GNN_pool(A, X)), each node over the clusters of its graph: [N, W] → local [N, W]."""
+    """Equation 6: S = softmax(GNN_pool(A, X)), over the clusters of each node's graph: [N, W] → local [N, W]."""
     mask = column_mask(rows, clusters)
     if mask is None:
         return logits.softmax(-1)
     s = logits.masked_fill(~mask, torch.finfo(logits.dtype).min).softmax(-1)
-    return s if rows.complete else s * mask  # a row of no graph has no clusters
+    return s if rows.complete else s * mask  # rows of no graph have no clusters
 
 
 def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:
     """L_LP = ‖A − SSᵀ‖_F of each graph: [B]; `pooled` is A' = SᵀAS.
 
-    ‖A − SSᵀ‖² = ‖A‖² − 2 tr(SᵀAS) + ‖SᵀS‖²: no n × n matrix. A difference within rounding counts as zero and has
-    gradient zero, where the square root would have an infinite one.
+    ‖A − SSᵀ‖² = ‖A‖² − 2 tr(SᵀAS) + ‖SᵀS‖², which needs no n × n matrix. A value within rounding error of zero counts
+    as zero and has a zero gradient; the gradient of the square root would be infinite.
     """
     clusters = pooled.layout
     gram = graphs.contract(s, s, clusters, square=True)  # SᵀS: local [K, W]
@@ -94,7 +94,7 @@ def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:
 
 
 def _root(squared: Tensor, rounding: Tensor) -> Tensor:
-    """√squared, and 0 with gradient 0 where it is within rounding of zero."""
+    """√squared; 0 with a zero gradient where it is within rounding error of zero."""
     positive = squared > rounding
     return torch.where(positive, torch.where(positive, squared, 1).sqrt(), 0)
 

@@ -1,15 +1,15 @@
-"""Batches of graphs and the four questions that a GNN layer and DiffPool ask of them.
+"""Batches of graphs and the four operations that GNN layers and DiffPool need.
 
     graphs.propagate(h)                 A H
-    graphs.contract(s, h, clusters)     SᵀH, graph by graph
+    graphs.contract(s, h, clusters)     SᵀH of each graph
     graphs.readout(h, reduction)        sum, mean or max over each graph's nodes
     graphs.degree, graphs.squared_norm  A1 of each node, ‖A‖²_F of each graph
 
-Edges with features have a matrix E_c beside A for each channel, and `graphs.propagate_channel(c, h)` is E_c H.
+Edge features add a matrix E_c for each channel c; `graphs.propagate_channel(c, h)` is E_c H.
 
-Convolutions, poolers and losses are written once, against these. How a graph is stored is the business of the two
-types here: `SparseGraphs` (level 0: an edge list, never padded) and `DenseGraphs` (coarser levels: one small dense
-block for each graph).
+Convolutions, poolers and losses are written against these operations and do not depend on the storage format. There are
+two: `SparseGraphs` (level 0: an edge list, never padded) and `DenseGraphs` (coarser levels: one small dense block per
+graph).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Reduction = Literal["sum", "mean", "max"]
 
 
 class _Graphs:
-    """What both storages share: everything that needs the layout alone."""
+    """What both formats share: everything that needs only the layout."""
 
     layout: Layout
     inverse_degree: Tensor
@@ -50,7 +50,7 @@ class _Graphs:
         return multiply_tn(s, h, self.layout, clusters, square)
 
     def propagate_mean(self, h: Tensor) -> Tensor:
-        """D⁻¹A H, the weighted mean over the neighbors; zero without any: [N, D] → [N, D]."""
+        """D⁻¹A H, the weighted mean over the neighbors, zero for a node without any: [N, D] → [N, D]."""
         return propagate_mean(self, h)
 
     def readout(self, h: Tensor, reduction: Reduction) -> Tensor:
@@ -71,7 +71,7 @@ def propagate_mean(graphs: _Graphs, h: Tensor) -> Tensor:
 
 
 class Channel(NamedTuple):
-    """One feature of every edge: the values in the order of A's entries, and in that of Aᵀ's."""
+    """One feature of every edge: the values in the order of the entries of A, and in the order of those of Aᵀ."""
 
     values: Tensor  # [E]
     values_t: Tensor  # [E]
@@ -79,18 +79,18 @@ class Channel(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prepared:
-    """What was computed of graphs before any training; it goes with them into every batch (`diffpool.baselines`).
+    """Precomputed structures of graphs, which are part of every batch of them (see `diffpool.baselines`).
 
-    Numbers of nodes, edges and clusters are counted within a graph, so that they are the same in every batch.
+    Nodes, edges and clusters are numbered within their graph, so that the numbers are the same in every batch.
     """
 
-    nodes: Tensor | None = None  # [N, …] int64: of each node
-    graphs: Tensor | None = None  # [B, …] int64: of each graph
+    nodes: Tensor | None = None  # [N, …] int64: one row per node
+    graphs: Tensor | None = None  # [B, …] int64: one row per graph
     coarser: SparseGraphs | None = None  # the same graphs with fewer nodes
-    what: str = ""  # how it was made
+    what: str = ""  # a description of how the structures were computed
 
     def with_empty_graph(self) -> Prepared:
-        """And that of one graph more, of a single node: zeros."""
+        """The same with zeros for one more graph, which has a single node."""
 
         def grown(t: Tensor | None) -> Tensor | None:
             return None if t is None else torch.cat([t, t.new_zeros(1, *t.shape[1:])])
@@ -99,7 +99,7 @@ class Prepared:
         return replace(self, nodes=grown(self.nodes), graphs=grown(self.graphs), coarser=coarser)
 
     def select(self, graphs: Tensor, nodes: Tensor, layout: Layout | None = None) -> Prepared:
-        """Of these graphs and nodes; `layout` is that of the batch, where there is something coarser."""
+        """The structures of these graphs and nodes; the `layout` of the batch is needed if there are coarser graphs."""
         device = nodes.device
         coarser = None
         if self.coarser is not None:
@@ -129,7 +129,7 @@ NOTHING = Prepared()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseGraphs(_Graphs):
-    """B graphs as one edge list: memory linear in nodes and edges, no graph padded, cut or dropped.
+    """B graphs as one edge list: memory is linear in nodes and edges, and no graph is padded, truncated or dropped.
 
     Row i of A holds the edges that point to node i: (A H)_i = Σ weight · h_source.
     """
@@ -138,9 +138,9 @@ class SparseGraphs(_Graphs):
     adj: Csr  # A
     adj_t: Csr  # Aᵀ; the same object when A is symmetric
     degree: Tensor  # [N]: A1
-    inverse_degree: Tensor  # [N]: 1/degree, 0 for a node without edges
+    inverse_degree: Tensor  # [N]: 1/degree; 0 for a node without edges
     squared_norm: Tensor  # [B]: ‖A‖²_F
-    channels: tuple[Channel, ...] = ()  # edge features, one matrix with the entries of A each
+    channels: tuple[Channel, ...] = ()  # edge features, one channel per feature
     prepared: Prepared = NOTHING
 
     @classmethod
@@ -152,19 +152,21 @@ class SparseGraphs(_Graphs):
         weight: np.ndarray | Tensor | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> SparseGraphs:
-        """Graphs with `sizes` nodes each and directed edges between global node numbers.
+        """Graphs with these numbers of nodes and directed edges between nodes numbered across the batch.
 
-        An undirected edge is given in both directions. Edges given twice are merged: their weights add up when
-        there are weights, and count once when there are none.
+        An undirected edge must be given in both directions. Duplicate edges are merged: their weights are added;
+        without weights, they count once.
         """
         sizes = np.asarray(sizes, dtype=np.int64)
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         weights = None if weight is None else np.asarray(weight, np.float64)
         check_edges(sizes, source, target, weights)
         num_nodes = int(sizes.sum())
-        key, place = np.unique(target * num_nodes + source, return_inverse=True)
-        row, column = np.divmod(key, max(num_nodes, 1))  # sorted by row: sums are deterministic
-        values = None if weights is None else np.bincount(place, weights, minlength=len(key))
+        key, index = np.unique(target * num_nodes + source, return_inverse=True)
+        row, column = np.divmod(
+            key, max(num_nodes, 1)
+        )  # sorted by row, so that sums are deterministic
+        values = None if weights is None else np.bincount(index, weights, minlength=len(key))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_nodes))])
         return cls.from_csr(sizes, indptr, column, values, dtype=dtype)
 
@@ -181,13 +183,11 @@ class SparseGraphs(_Graphs):
     ) -> SparseGraphs:
         """Graphs whose edges to node i come from `source[indptr[i] : indptr[i + 1]]`, in ascending order.
 
-        `features` has a row for each edge: [E, C]. `symmetric`: every edge is known to have its reverse, or not; None:
-        find out. What was read is trusted: nothing is checked here.
+        `features` has one row per edge: [E, C]. `symmetric` says whether every edge has its reverse; None: find out.
+        The arguments are not checked.
         """
         num_nodes = len(indptr) - 1
-        order: np.ndarray | None = (
-            None  # of Aᵀ's entries among A's; None if there is nothing to reorder
-        )
+        order: np.ndarray | None = None  # maps entries of Aᵀ to those of A; None if not needed
         adj_t = None
         if weights is not None or features is not None or symmetric is not True:
             indptr_t, source_t, order = _transpose(indptr, source)
@@ -225,7 +225,7 @@ class SparseGraphs(_Graphs):
 
     @property
     def num_edges(self) -> int:
-        """Directed edges after merging: an undirected edge counts twice, a self-loop once."""
+        """The number of directed edges after merging: an undirected edge counts twice, a self-loop once."""
         return self.adj.indices.shape[0]
 
     def propagate(self, h: Tensor) -> Tensor:
@@ -239,18 +239,18 @@ class SparseGraphs(_Graphs):
         return spmm(Csr(a.indptr, a.indices, values), Csr(t.indptr, t.indices, values_t), h)
 
     def block(self, graph: int) -> Tensor:
-        """The adjacency matrix of one graph, dense: [n_g, n_g]."""
+        """The dense adjacency matrix of one graph: [n_g, n_g]."""
         start, size = int(self.layout.starts[graph]), int(self.layout.sizes[graph])
         ends = self.adj.indptr[start : start + size + 1]
         rows = torch.repeat_interleave(torch.arange(size, device=ends.device), ends.diff())
-        own = slice(int(ends[0]), int(ends[-1]))
-        values = None if self.adj.values is None else self.adj.values[own]
+        edges = slice(int(ends[0]), int(ends[-1]))
+        values = None if self.adj.values is None else self.adj.values[edges]
         dense = self.degree.new_zeros(size, size)
-        dense[rows, self.adj.indices[own] - start] = 1.0 if values is None else values
+        dense[rows, self.adj.indices[edges] - start] = 1.0 if values is None else values
         return dense
 
     def with_empty_graph(self) -> SparseGraphs:
-        """These graphs and one more, of a single node without edges."""
+        """These graphs and one more, with a single node and no edges."""
         degree = self.degree
 
         def grown(t: Tensor) -> Tensor:
@@ -276,9 +276,9 @@ class SparseGraphs(_Graphs):
     def select(
         self, graphs: np.ndarray | Tensor | list[int], layout: Layout | None = None
     ) -> tuple[SparseGraphs, Tensor]:
-        """The batch of these graphs in this order, and the numbers of its nodes in this one: [N'].
+        """The batch of these graphs in this order, and for each of its nodes the node in this batch: [N'].
 
-        `layout` has their sizes, and may have rows of no graph: these are the last node of all.
+        `layout` has the sizes of the graphs. Its rows of no graph, if any, become copies of the very last node.
         """
         device = self.degree.device
         chosen = torch.as_tensor(graphs, dtype=torch.int64)
@@ -388,19 +388,19 @@ def squared_norms(layout: Layout, blocks: Tensor) -> Tensor:
 
 
 def _inverse(degree: Tensor) -> Tensor:
-    """1/degree, and 0 with gradient 0 for a node without edges or an unused cluster."""
-    positive = degree > 1e-12  # below, the square in the gradient of the inverse could overflow
+    """1/degree; 0 with a zero gradient for a node without edges or an unused cluster."""
+    positive = degree > 1e-12  # below this, the gradient could overflow
     return torch.where(positive, 1 / torch.where(positive, degree, 1), 0)
 
 
 def check_edges(
     sizes: np.ndarray, source: np.ndarray, target: np.ndarray, weights: np.ndarray | None
 ) -> None:
-    """Raise a DataError unless these are edges inside graphs of these sizes, with weights of at least 0."""
+    """Raise a DataError unless the edges lie within graphs of these sizes and have nonnegative weights."""
     if len(source) != len(target):
         raise DataError(
             f"expected as many sources as targets, got {len(source)} and {len(target)}: "
-            "give each directed edge one of both"
+            "give both for every directed edge"
         )
     if weights is not None and len(weights) != len(source):
         raise DataError(
@@ -408,7 +408,9 @@ def check_edges(
             "leave the weights out if all are 1"
         )
     if weights is not None and not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise DataError("expected finite edge weights of at least 0, got others: clean them first")
+        raise DataError(
+            "expected finite edge weights of at least 0, got others: remove or replace them"
+        )
     if (sizes < 0).any():
         raise DataError("expected graph sizes of at least 0, got a negative one")
     if len(source) == 0:
@@ -418,7 +420,8 @@ def check_edges(
     high = max(source.max(), target.max())
     if low < 0 or high >= num_nodes:
         raise DataError(
-            f"expected node numbers from 0 to {num_nodes - 1}, got {low if low < 0 else high}: are they counted from 1?"
+            f"expected node numbers from 0 to {num_nodes - 1}, got {low if low < 0 else high}: "
+            "are nodes counted from 1?"
         )
     graph_of_node = np.repeat(np.arange(len(sizes)), sizes)
     across = np.flatnonzero(graph_of_node[source] != graph_of_node[target])
@@ -441,7 +444,7 @@ def _csr(
 
 
 def _transpose(indptr: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Aᵀ by rows, and the place of each of its entries among those of A."""
+    """Aᵀ by rows, and the index of each of its entries in A."""
     from scipy.sparse import csr_array
 
     n = len(indptr) - 1
@@ -450,7 +453,7 @@ def _transpose(indptr: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _select_rows(matrix: Csr, nodes: Tensor, shift: Tensor) -> tuple[Csr, Tensor]:
-    """The rows `nodes`, with `shift` (old number − new number, by row) taken off the columns; the entries chosen."""
+    """The rows `nodes`, with `shift` (old − new index, by row) subtracted from the columns; the selected entries."""
     first = matrix.indptr[nodes]
     count = matrix.indptr[nodes + 1] - first  # [N']
     end = count.cumsum(0)

@@ -1,4 +1,4 @@
-"""How the rows of a batch are divided among its graphs."""
+"""Which rows of a batch belong to which graph."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layout:
-    """How N rows are divided among B graphs: graph g owns `sizes[g]` consecutive rows, starting at `starts[g]`.
+    """The division of N rows among B graphs: graph g has `sizes[g]` consecutive rows, starting at `starts[g]`.
 
-    `sizes` stays on the host, so that shapes and loops are planned without asking the device. When several models are
-    trained side by side, each has the same number of rows; rows at the end of a model may belong to no graph.
+    `sizes` stays on the host, so that shapes and loops are planned without synchronization. If several models are
+    trained side by side, each has the same number of rows; the last rows of a model may belong to no graph.
     """
 
     sizes: Tensor  # [B] int64, on the host
     starts: Tensor  # [B] int64, on the host
     total: int  # N
     largest: int
-    graph_of_row: Tensor  # [N] int64, on the device; B for a row of no graph
+    graph_of_row: Tensor  # [N] int64, on the device; B for rows of no graph
     index_in_graph: Tensor  # [N] int64, on the device: 0 for the first row of each graph
-    # [N] int64, on the device: the row if every graph were padded to the largest; B · largest for a row of no graph
+    # [N] int64, on the device: the row if all graphs were padded to the largest; B · largest for rows of no graph
     slot_of_row: Tensor
     device_sizes: Tensor  # [B] int64: the sizes, on the device
     complete: bool = True  # whether every row belongs to a graph
@@ -39,7 +39,7 @@ class Layout:
         device: torch.device | str = "cpu",
         models: int = 1,
     ) -> Layout:
-        """The layout of graphs with these sizes: those of the first model, then those of the second, and so on."""
+        """The layout of graphs with these sizes: first the graphs of model 0, then those of model 1, and so on."""
         counts = np.asarray(sizes).astype(np.int64)
         largest = int(counts.max(initial=0))
         by_model = counts.reshape(models, -1) if models > 1 else counts[None]
@@ -57,9 +57,8 @@ class Layout:
             owned = starts[graph] + index
             graph_of_row[owned], index_in_graph[owned] = graph, index
         slot_of_row = graph_of_row * largest + index_in_graph
-        rows_table = np.stack(
-            [graph_of_row, index_in_graph, slot_of_row]
-        )  # one transfer, not three
+        # stacked: one transfer instead of three
+        rows_table = np.stack([graph_of_row, index_in_graph, slot_of_row])
         on_device = torch.from_numpy(rows_table).to(device)
         complete = int(counts.sum()) == models * rows
         host = torch.from_numpy(counts)
@@ -87,7 +86,7 @@ class Layout:
 
     @cached_property
     def used(self) -> np.ndarray:
-        """[M] int64: the number of rows of each model that belong to graphs; they come first."""
+        """[M] int64: the number of rows of each model that belong to graphs; these come first."""
         return self.sizes.numpy().reshape(self.models, -1).sum(1)
 
     @cached_property
@@ -110,7 +109,7 @@ class Layout:
 
 
 def column_counts(rows: Layout, columns: Layout) -> Tensor | None:
-    """The number of local columns of each row: [N]; None if all rows have W. A row of no graph has none."""
+    """The number of local columns of each row: [N]; None if all rows have W. Rows of no graph have 0."""
     return None if rows.complete and columns.uniform else row_limits(rows, columns)
 
 

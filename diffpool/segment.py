@@ -1,12 +1,12 @@
 """Products and sums over ragged segments: the hot path.
 
-Rows of a matrix are divided among graphs by a `Layout`. A block-diagonal matrix (an assignment, a coarse
-adjacency) is stored with flat rows and *local columns*: the block of graph g is `a[rows_g, :k_g]`, and entries to
-the right of column k_g are zero. So a batch of B graphs takes at most (1 + √B)/2 times the memory of its blocks,
-whatever their sizes, while every product works on exactly the blocks.
+A `Layout` divides the rows of a matrix among graphs. A block-diagonal matrix (an assignment, a coarse adjacency) is
+stored with flat rows and *local columns*: the block of graph g is `a[rows_g, :k_g]`, and entries to the right of column
+k_g are zero. So a batch of B graphs takes at most (1 + √B)/2 times the memory of its blocks, for any sizes, and every
+product works on the blocks only.
 
 The three products `multiply`, `multiply_tn` and `multiply_nt` are closed under differentiation: the gradient of each
-consists of the other two. Slow versions for tests are in `tests/reference.py`.
+consists of the other two. The reference implementations for tests are in `tests/reference.py`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from torch import Tensor
 from diffpool.backends import accelerated
 from diffpool.layout import Layout
 
-# --- products, graph by graph -------------------------------------------------------------------------------
+# --- products of each graph ---------------------------------------------------------------------------------
 
 
 def multiply(a: Tensor, b: Tensor, rows: Layout, columns: Layout, square: bool = False) -> Tensor:
     """A_g B_g for each graph: local [N, W], [K, D] → [N, D].
 
-    `square`: the D columns are local to the graph as well, so only the first k_g of them count.
+    `square`: the D columns are local to the graph too, so only the first k_g of them are used.
     """
     return block_product("nn", a, b, rows, columns, square)
 
@@ -68,7 +68,7 @@ def block_product(
     return _Product.apply(form, a, b, *blocks, *shape, uniform, square)  # half the overhead
 
 
-# The gradients of each product are two others: of a and of b, from the gradient g of the result.
+# The gradients of a product with respect to a and b, as products with the gradient g of the result.
 GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[tuple[str, Tensor, Tensor], ...]]] = {
     "nn": lambda a, b, g: (("nt", g, b), ("tn", a, g)),
     "tn": lambda a, b, g: (("nt", b, g), ("nn", a, g)),
@@ -77,7 +77,7 @@ GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], tuple[tuple[str, Tensor,
 
 
 class _Product(torch.autograd.Function):
-    """One of the three products; `where` is what all three need to know of the blocks."""
+    """One of the three products; `where` describes the blocks."""
 
     @staticmethod
     def forward(ctx: Any, form: str, a: Tensor, b: Tensor, *where: Any) -> Tensor:
@@ -93,14 +93,14 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, *sizes = ctx.saved_tensors
-        of_a, of_b = GRADIENTS[ctx.form](a, b, grad)
+        factors_a, factors_b = GRADIENTS[ctx.form](a, b, grad)
         product: Any
         if torch.compiler.is_compiling():
             product = torch.ops.diffpool.product
-        else:  # the record for a second derivative is made only where one is asked for
+        else:  # record the graph of a second derivative only on request
             product = _Product.apply if torch.is_grad_enabled() else _product_forward
-        grad_a = product(*of_a, *sizes, *ctx.where) if ctx.needs_input_grad[1] else None
-        grad_b = product(*of_b, *sizes, *ctx.where) if ctx.needs_input_grad[2] else None
+        grad_a = product(*factors_a, *sizes, *ctx.where) if ctx.needs_input_grad[1] else None
+        grad_b = product(*factors_b, *sizes, *ctx.where) if ctx.needs_input_grad[2] else None
         return None, grad_a, grad_b, *(None for _ in range(11))
 
 
@@ -137,7 +137,7 @@ def _product_forward(
     rows, columns = row_sizes.tolist(), column_sizes.tolist()
     padded = graphs * max(rows) * width
     wasted = padded - sum(map(operator.mul, rows, columns))
-    # Padding costs a multiplication for each wasted entry and column, a loop about 15 µs for each graph.
+    # Padding costs one multiplication per wasted entry and column; the loop costs about 15 µs per graph.
     if wasted * b.shape[1] < 100_000 * graphs:
         x = _pad(a, row_slot, max(rows), graphs)
         y = (
@@ -159,7 +159,7 @@ def _batched(form: str, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _pad(h: Tensor, slot_of_row: Tensor, largest: int, graphs: int) -> Tensor:
-    """Every graph with as many rows as the largest: [N, D] → [B, largest, D]; rows of no graph go behind the last."""
+    """Pad every graph to the size of the largest: [N, D] → [B, largest, D]; rows of no graph are dropped."""
     padded = h.new_zeros(graphs * largest + 1, h.shape[1]).index_copy_(0, slot_of_row, h)
     return padded[:-1].view(graphs, largest, h.shape[1])
 
@@ -167,7 +167,7 @@ def _pad(h: Tensor, slot_of_row: Tensor, largest: int, graphs: int) -> Tensor:
 def _looped(
     form: str, a: Tensor, b: Tensor, out: Tensor, blocks: tuple[Tensor, ...], square: bool
 ) -> None:
-    """Write the product of each graph into `out`, which is zero before."""
+    """Write the product of each graph to `out`, which must be zero."""
     for n, r, k, c in zip(*(t.tolist() for t in blocks), strict=True):
         d = k if square else None
         if form == "nn":
@@ -183,7 +183,7 @@ def _looped(
 
 @dataclass(frozen=True, eq=False)
 class Csr:
-    """A sparse N × N matrix by rows: the entries of row i are those from indptr[i] to indptr[i + 1]."""
+    """A sparse N × N matrix in CSR format: row i has the entries from indptr[i] to indptr[i + 1]."""
 
     indptr: Tensor  # [N + 1] int64
     indices: Tensor  # [E] int64: columns
@@ -191,7 +191,7 @@ class Csr:
 
 
 def spmm(matrix: Csr, transposed: Csr, h: Tensor) -> Tensor:
-    """A H for a sparse A: [N, D] → [N, D]. The gradient is a product with Aᵀ; A itself is data and has none."""
+    """A H for a sparse A: [N, D] → [N, D]. The gradient is a product with Aᵀ; A has no gradient."""
     structure = (matrix.indptr, matrix.indices, matrix.values)
     structure_t = (transposed.indptr, transposed.indices, transposed.values)
     if torch.compiler.is_compiling():
@@ -227,8 +227,8 @@ def spmm_forward(
     """Row i of the result is Σ values[e] · h[indices[e]] over e from indptr[i] to indptr[i + 1]."""
     if indices.numel() == 0 or h.numel() == 0:
         return h.new_zeros(indptr.shape[0] - 1, h.shape[1])
-    # The sum of embedding rows is the fastest sparse product in PyTorch on the CPU: at 64 columns twice as fast as
-    # its CSR product on small batches, ten times on 100,000 nodes (and 7 to 30 times index_add).
+    # The fastest sparse product in PyTorch on the CPU. With 64 columns it is 2 times as fast as the CSR product on
+    # small batches, 10 times on 100,000 nodes, and 7 to 30 times as fast as index_add.
     return F.embedding_bag(
         indices,
         h.detach(),
@@ -239,7 +239,7 @@ def spmm_forward(
     )
 
 
-# Registered as operators, so that torch.compile sees one call each and does not unroll the loop over graphs.
+# Registered as operators, so that torch.compile sees one call and does not unroll the loop over graphs.
 _library = torch.library.Library("diffpool", "DEF")
 _library.define(
     "product(str form, Tensor a, Tensor b, Tensor row_sizes, Tensor row_starts, Tensor row_slot,"
@@ -278,13 +278,13 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     """The sum over each graph's rows: [N, …] → [B, …]; zero for an empty graph."""
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).sum(1)
-    graphs = len(layout) + (not layout.complete)  # one more for the rows of no graph
+    graphs = len(layout) + (not layout.complete)  # an extra one for rows of no graph
     sums = h.new_zeros(graphs, *h.shape[1:]).index_add(0, layout.graph_of_row, h)
     return sums if layout.complete else sums[:-1]
 
 
 def to_rows(h: Tensor, layout: Layout) -> Tensor:
-    """The value of each graph, repeated for its rows: [B, …] → [N, …]; zero for a row of no graph."""
+    """Repeat the value of each graph for its rows: [B, …] → [N, …]; zero for rows of no graph."""
     if not layout.complete:
         h = torch.cat([h, h.new_zeros(1, *h.shape[1:])])
     return h.index_select(0, layout.graph_of_row)
@@ -296,5 +296,5 @@ def max_rows(h: Tensor, layout: Layout) -> Tensor:
         return h.unflatten(0, (len(layout), layout.largest)).amax(1)
     index = layout.graph_of_row[:, None].expand_as(h)
     lowest = h.new_full((len(layout) + (not layout.complete), h.shape[1]), -torch.inf)
-    found = lowest.scatter_reduce(0, index, h, reduce="amax")[: len(layout)]
-    return found.masked_fill(layout.device_sizes[:, None] == 0, 0)
+    maxima = lowest.scatter_reduce(0, index, h, reduce="amax")[: len(layout)]
+    return maxima.masked_fill(layout.device_sizes[:, None] == 0, 0)

@@ -1,4 +1,4 @@
-"""The main job on generated data: DiffPool and a flat GraphSAGE of the same depth and width, side by side."""
+"""Compare DiffPool with a flat GraphSAGE of the same depth and width on generated data."""
 
 import argparse
 from pathlib import Path

@@ -13,7 +13,7 @@ from diffpool import DiffPoolClassifier, load_model
 
 
 def make_graph(kind: str, seed: int) -> nx.Graph:
-    """Three to five communities of eight nodes, or a random graph with as many nodes and edges."""
+    """Three to five communities of eight nodes, or a random graph with the same numbers of nodes and edges."""
     groups = 3 + seed % 3
     graph = nx.planted_partition_graph(groups, 8, 0.6, 0.05, seed=seed)
     if kind == "random":
@@ -21,7 +21,7 @@ def make_graph(kind: str, seed: int) -> nx.Graph:
     made = nx.Graph(graph.edges)
     made.add_nodes_from(graph.nodes)
     for node, share in nx.clustering(made).items():
-        made.nodes[node]["clustering"] = float(share)  # a number becomes a column of X
+        made.nodes[node]["clustering"] = float(share)  # numeric node attributes become columns of X
     return made
 
 

@@ -1,7 +1,7 @@
 """Node classification: does the community of a node contain mark A, which may be outside its receptive field?
 
-DiffPool's clusters collect the features of a community, and lifting gives them back to every node. A flat network of
-the same depth sees five hops and has to guess for nodes farther away.
+DiffPool's clusters collect the features of a community, and lifting returns them to every node. A flat network of the
+same depth sees only five hops and has to guess for nodes that are farther away.
 """
 
 from dataclasses import replace
@@ -22,14 +22,14 @@ POOLED = replace(PAPER, order=ORDER, last_order=ORDER, hidden=32)
 def has_mark(dataset: GraphDataset) -> Tensor:
     """1 for the nodes of a community that contains mark A: [N]."""
     assert dataset.communities is not None
-    community = dataset.graphs.layout.graph_of_row * 100 + dataset.communities  # unique numbers
+    community = dataset.graphs.layout.graph_of_row * 100 + dataset.communities  # unique IDs
     marks = torch.zeros(int(community.max()) + 1)
     marks.index_put_((community,), dataset.x[:, -2], accumulate=True)
     return (marks[community] > 0).long()
 
 
 def train(architecture: Architecture, dataset: GraphDataset, epochs: int) -> float:
-    """Train on four fifths of the graphs; return the accuracy on the nodes of the others."""
+    """Train on four fifths of the graphs; return the node accuracy on the rest."""
     torch.manual_seed(0)
     shape = (dataset.num_features, 2, dataset.largest)
     model: NodeClassifier = build_for_nodes(architecture, *shape)

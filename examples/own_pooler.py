@@ -1,8 +1,8 @@
-"""A pooler of your own: keep the nodes with the highest scores, with random numbers, trained as a cohort.
+"""A custom pooler: keep the nodes with the highest scores, with noise, in a cohort of models trained side by side.
 
 A pooler is a module called as `pooler(graphs, z, scores, clusters, random)`. Its network `gnn` computes the scores from
-the input of the level while the encoder computes Z. `clusters` says how many clusters each graph gets, and
-`random` draws numbers that are the same for a model in a cohort as for the model alone.
+the input of the level, in parallel with the encoder. `clusters` gives the number of clusters of each graph. `random`
+provides random numbers that are the same for a model in a cohort as for the model alone.
 """
 
 import torch
@@ -28,7 +28,7 @@ from diffpool.training import Cohort, Training, score_cohort
 
 
 class NoisyTopK(Pooler):
-    """S has one entry, the score, for each of the k_g best nodes of a graph; training adds noise to the ranking."""
+    """Each of the k_g best nodes of a graph becomes a cluster; its entry in S is its score. Training adds noise."""
 
     def __init__(self, num_features: int, models: int):
         super().__init__(gnn=Encoder(Sage, [num_features, 16, 1], models=models))
@@ -59,7 +59,7 @@ class NoisyTopK(Pooler):
 def rank_in_graph(values: Tensor, layout: Layout) -> Tensor:
     """The rank of each row among the rows of its graph, 0 for the largest value: [N]."""
     graph, sizes = layout.graph_of_row, layout.device_sizes
-    order = torch.argsort(values - 2 * graph, descending=True)  # graph by graph, the best first
+    order = torch.argsort(values - 2 * graph, descending=True)  # sorted by graph, then by value
     position = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)).to(order))
     first = torch.cat(
         [sizes.cumsum(0) - sizes, sizes.sum()[None]]

@@ -274,7 +274,7 @@ def blocks(h: Tensor, rows: list[int], columns: list[int] | None = None) -> list
 def product(
     form: str, a: Tensor, b: Tensor, rows: list[int], columns: list[int], square: bool = False
 ) -> Tensor:
-    """The reference of segment.nn, tn and nt: one matrix product per graph, the results stacked."""
+    """The reference of segment.multiply, multiply_tn and multiply_nt: one matrix product per graph, stacked."""
     width = max(columns, default=0)
     local = columns if square else None
     if form == "nn":

@@ -13,7 +13,7 @@ from diffpool.graphs import DenseGraphs, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import Pooled
 
-# Empty graphs, a single node, an edgeless graph (EDGELESS), fewer nodes than clusters (two nodes, up to four clusters).
+# Empty graphs, a single node, an edgeless graph (EDGELESS), and two nodes (fewer than the up to four clusters).
 SIZES = (5, 0, 1, 7, 4, 2, 0, 6)
 EDGELESS = (4,)
 CLUSTERS = (2, 0, 1, 3, 2, 4, 0, 3)
@@ -71,7 +71,7 @@ class Sample:
     def of(self, graphs: Sequence[int]) -> Sample:
         return Sample([self.adjs[g] for g in graphs], [self.xs[g] for g in graphs])
 
-    def relabelled(self, seed: int, only: int | None = None) -> Sample:
+    def relabeled(self, seed: int, only: int | None = None) -> Sample:
         """The same graphs with the nodes of every graph (or of graph `only`) permuted."""
         generator = torch.Generator().manual_seed(seed)
         adjs, xs = [], []
@@ -131,7 +131,7 @@ def local(parts: Sequence[Tensor], width: int) -> Tensor:
 
 def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     """The gradients of a scalar; zero for inputs that it does not depend on."""
-    if not value.requires_grad:  # it depends on no input, as in a batch without graphs
+    if not value.requires_grad:  # it depends on no input, for example in a batch without graphs
         return tuple(torch.zeros_like(i) for i in inputs)
     found = torch.autograd.grad(value, inputs, allow_unused=True, retain_graph=True)
     return tuple(

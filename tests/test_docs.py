@@ -46,7 +46,7 @@ COMMANDS = [
 
 @pytest.fixture
 def no_data(tmp_path, monkeypatch):
-    """An empty folder to work in, without data sets and without a server to download them from."""
+    """An empty working directory, without data sets and without a server to download them from."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path))
     monkeypatch.setenv("DIFFPOOL_URL", "http://127.0.0.1:9")  # nothing listens on this port
@@ -55,8 +55,8 @@ def no_data(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("no_data")
 @pytest.mark.parametrize("words", [w for w in COMMANDS if w != ["train"]], ids=" ".join)
-def test_commands_in_the_docs_are_understood(words):
-    """They end with an error about the file or data set that they name, which is missing here."""
+def test_commands_in_the_docs_are_valid(words):
+    """They fail with an error about the missing file or data set that they name."""
     result = CliRunner().invoke(app, words)
     named = {"ENZYMES", "graphs.jsonl", "runs/mine", "molecules.csv"} & set(words)
     assert isinstance(result.exception, DiffPoolError)

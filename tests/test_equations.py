@@ -13,7 +13,7 @@ from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout
 
 STORAGES = ("sparse", "dense")
-# A number of clusters for each graph, as many for all (more than some have nodes), and one for all.
+# Clusters per graph: different numbers, the same number (more than some graphs have nodes), and one.
 COUNTS = {"graph": CLUSTERS, "dataset": (4,) * len(SIZES), "one": (1,) * len(SIZES)}
 
 
@@ -35,7 +35,7 @@ def ours(
 def theirs(
     adjs: list[Tensor], logits: list[Tensor], zs: list[Tensor], counts: tuple[int, ...]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The same by the formulas of the paper, with local columns."""
+    """The same computed with the formulas of the paper, with local columns."""
     width = max(counts)
     ss = [reference.assignment(part, k) for part, k in zip(logits, counts, strict=True)]
     pairs = list(zip(adjs, ss, strict=True))
@@ -49,13 +49,13 @@ def theirs(
 
 
 def weighted_sum(parts: tuple[Tensor, ...]) -> Tensor:
-    """A number whose gradient tests the gradients of all parts at once."""
+    """A scalar that combines all outputs, to test all gradients at once."""
     return sum((part * randn(*part.shape, seed=i)).sum() for i, part in enumerate(parts))
 
 
 @pytest.mark.parametrize("clusters", COUNTS)
 @pytest.mark.parametrize("storage", STORAGES)
-def test_the_equations_are_those_of_the_paper_in_values_and_gradients(
+def test_values_and_gradients_equal_those_of_the_paper(
     ragged: Sample, storage: str, clusters: str
 ) -> None:
     counts = COUNTS[clusters]
@@ -77,7 +77,7 @@ def test_the_equations_are_those_of_the_paper_in_values_and_gradients(
 
 
 @pytest.mark.parametrize("clusters", COUNTS)
-def test_the_gradients_with_respect_to_a_coarse_adjacency_are_those_of_the_paper(
+def test_gradients_with_respect_to_a_coarse_adjacency_equal_those_of_the_paper(
     clusters: str,
 ) -> None:
     counts = COUNTS[clusters]
@@ -97,8 +97,8 @@ def test_the_gradients_with_respect_to_a_coarse_adjacency_are_those_of_the_paper
         exact(a, b)
 
 
-def test_two_poolings_in_a_row_are_those_of_the_paper(ragged: Sample) -> None:
-    """The second pooling meets dense blocks that themselves depend on the logits."""
+def test_two_poolings_in_a_row_equal_those_of_the_paper(ragged: Sample) -> None:
+    """The second pooling gets dense blocks that depend on the logits."""
     first, second = CLUSTERS, tuple((k + 1) // 2 for k in CLUSTERS)
     logits = randn(sum(SIZES), max(first), seed=10).requires_grad_()
     more = randn(sum(first), max(second), seed=11).requires_grad_()
@@ -126,7 +126,7 @@ def test_two_poolings_in_a_row_are_those_of_the_paper(ragged: Sample) -> None:
 
 
 def test_the_equations_of_a_hand_computed_case() -> None:
-    """A path of three nodes, the first two of which are one cluster."""
+    """A path of three nodes; the first two form a cluster."""
     graphs = SparseGraphs.from_edges([3], [0, 1, 1, 2], [1, 0, 2, 1], dtype=torch.float64)
     s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     z = torch.tensor([[1.0], [10.0], [100.0]], dtype=torch.float64)
@@ -134,7 +134,7 @@ def test_the_equations_of_a_hand_computed_case() -> None:
     pooled = equations.pooled_graphs(graphs, s, clusters)
     assert pooled.adj.tolist() == [[2, 1], [1, 0]]
     assert equations.pooled_features(graphs, s, z, clusters).tolist() == [[11], [100]]
-    # A − SSᵀ is −1 three times on the diagonal and 1 twice beside it.
+    # A − SSᵀ is −1 three times on the diagonal and 1 twice next to it.
     exact(equations.link_loss(graphs, s, pooled), torch.tensor([5.0], dtype=torch.float64).sqrt())
     assert equations.entropy_loss(graphs, s).tolist() == [0]
     half = torch.full((3, 2), 0.5, dtype=torch.float64)
@@ -171,7 +171,7 @@ def test_the_rows_of_an_assignment_are_distributions_over_the_clusters_of_their_
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_the_losses_and_gradients_of_a_graph_do_not_depend_on_its_batch_mates(
+def test_the_losses_and_gradients_of_a_graph_do_not_depend_on_the_rest_of_the_batch(
     ragged: Sample, storage: str
 ) -> None:
     logits = randn(sum(SIZES), max(CLUSTERS), seed=1).requires_grad_()
@@ -193,8 +193,8 @@ def test_the_losses_and_gradients_of_a_graph_do_not_depend_on_its_batch_mates(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_single_graph_is_pooled_as_by_pyg(seed: int) -> None:
-    """PyG divides the link loss by n²; nothing is padded here, so the rest is the paper's."""
+def test_a_single_graph_is_pooled_as_in_pyg(seed: int) -> None:
+    """PyG divides the link loss by n². There is no padding here, so everything else is as in the paper."""
     dense_diff_pool = pytest.importorskip("torch_geometric.nn").dense_diff_pool
     n, k = 7, 3
     batch = sample([n], seed=seed, edgeless=(), weighted=True)

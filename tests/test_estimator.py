@@ -1,4 +1,4 @@
-"""The estimators in scikit-learn's hands."""
+"""The scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK = {"epochs": 12, "hidden": 16, "learning_rate": 0.01, "features": "degree"
 
 
 def graphs_and_classes(count: int = 48, seed: int = 0) -> tuple[list, np.ndarray]:
-    """Rings and stars of 6 to 12 nodes: every network can tell them apart."""
+    """Rings and stars of 6 to 12 nodes, which every network can distinguish."""
     rng = np.random.default_rng(seed)
     sizes, y = rng.integers(6, 13, count), np.arange(count) % 2
     return [
@@ -43,7 +43,7 @@ def fitted() -> tuple[DiffPoolClassifier, list, np.ndarray]:
     return DiffPoolClassifier(**QUICK).fit(graphs, names), graphs, names
 
 
-def test_the_classifier_learns_and_answers_with_the_classes_given(
+def test_the_classifier_learns_and_predicts_the_given_classes(
     fitted: tuple[DiffPoolClassifier, list, np.ndarray],
 ) -> None:
     model, graphs, names = fitted
@@ -65,7 +65,7 @@ def test_classes_keep_their_type(values: list) -> None:
     assert model.predict(graphs).dtype == np.array(values).dtype
 
 
-def test_it_repeats_to_the_bit_and_depends_on_the_seed() -> None:
+def test_results_are_reproducible_and_depend_on_the_seed() -> None:
     graphs, y = graphs_and_classes(24)
     settings = {**QUICK, "epochs": 2}
     first, again = (
@@ -91,7 +91,7 @@ def test_clusters_are_one_assignment_for_each_pooling(
 def test_it_saves_and_loads_in_a_new_process_with_the_same_probabilities(
     fitted: tuple[DiffPoolClassifier, list, np.ndarray], tmp_path: Path
 ) -> None:
-    """To the bit."""
+    """The probabilities are bitwise equal."""
     model, graphs, _ = fitted
     model.save(tmp_path / "model")
     diffpool.data.jsonl.write_jsonl(tmp_path / "graphs.jsonl", as_raw(graphs))
@@ -173,14 +173,14 @@ def test_settings_reach_the_model() -> None:
     )
 
 
-def test_before_fitting_nothing_is_predicted() -> None:
+def test_predicting_before_fitting_is_an_error() -> None:
     graphs, _ = graphs_and_classes(2)
     for call in ("predict", "predict_proba", "clusters"):
         with pytest.raises(NotFittedError):
             getattr(DiffPoolClassifier(), call)(graphs)
 
 
-def test_graphs_that_carry_their_classes_need_no_y() -> None:
+def test_graphs_with_classes_need_no_y() -> None:
     graphs, y = graphs_and_classes(24)
     for graph, c in zip(graphs, y, strict=True):
         graph.graph["label"] = "ring" if c else "star"
@@ -189,7 +189,7 @@ def test_graphs_that_carry_their_classes_need_no_y() -> None:
     assert 0.5 <= model.score(graphs) <= 1
 
 
-def test_mistakes_are_errors_that_say_what_to_do() -> None:
+def test_error_messages_say_what_to_do() -> None:
     graphs, y = graphs_and_classes(12)
     with pytest.raises(
         DataError, match="expected a class for every graph, got none: pass them as y"
@@ -197,7 +197,7 @@ def test_mistakes_are_errors_that_say_what_to_do() -> None:
         DiffPoolClassifier(epochs=1).fit(graphs)
     with pytest.raises(DataError):
         DiffPoolClassifier(epochs=1).fit(graphs, y[:-1])
-    with pytest.raises(SettingError, match="expected a method of"):
+    with pytest.raises(SettingError, match="expected the method to be one of"):
         DiffPoolClassifier("best", epochs=1).fit(graphs, y)
     with pytest.raises(SettingError, match="above 0 and below 1, got 2"):
         DiffPoolClassifier(epochs=1, validation=2).fit(graphs, y)
@@ -222,7 +222,7 @@ def test_unseen_labels_are_reported() -> None:
         model.predict(labeled("c"))
 
 
-def test_the_regressor_learns_numbers_and_answers_in_their_units() -> None:
+def test_the_regressor_predicts_in_the_units_of_the_targets() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=120)
     graphs = [nx.path_graph(n) for n in rng.integers(4, 12, 120)]

@@ -1,4 +1,4 @@
-"""The examples run, and the benchmarks check their answers."""
+"""The examples run, and the benchmarks check their results."""
 
 import importlib.util
 import sys
@@ -29,19 +29,19 @@ def test_the_demo_prints_both_accuracies_and_draws_the_clusters(tmp_path, monkey
     assert (tmp_path / "demo" / "diffpool" / "clusters.png").exists()
 
 
-def test_a_pooler_of_ones_own_plugs_in():
-    """It draws random numbers and runs in a cohort."""
+def test_a_custom_pooler_can_be_used():
+    """It uses random numbers and is trained in a cohort."""
     losses = example("own_pooler").main(num_graphs=40, epochs=1)
     assert len(losses) == 3
     assert all(0 < loss < 10 for loss in losses)
 
 
-def test_nodes_learn_what_is_at_the_other_end_of_their_community():
+def test_nodes_are_classified_by_distant_nodes_of_their_community():
     pooled, flat = example("node_classes").main(num_graphs=300, epochs=8)
     assert pooled > flat + 0.1
 
 
-def test_networkx_graphs_with_and_without_communities_are_told_apart():
+def test_networkx_graphs_with_and_without_communities_are_distinguished():
     assert example("networkx_graphs").main() >= 0.8
 
 
@@ -50,7 +50,7 @@ def test_molecules_are_classified_by_their_smiles():
     assert example("molecules").main(epochs=15) >= 0.8
 
 
-def test_the_large_graph_benchmark_has_the_right_answer():
+def test_the_large_graph_benchmark_computes_the_right_result():
     large_graph.check()
 
 

@@ -109,7 +109,7 @@ def _killed_while_writing(path: Path) -> None:
         os._exit(9)
 
 
-def test_what_a_killed_process_left_can_be_removed(tmp_path: Path) -> None:
+def test_files_left_by_a_killed_process_can_be_removed(tmp_path: Path) -> None:
     path, other = tmp_path / "file.txt", tmp_path / ".other.txt.1-ab.part"
     path.write_text("old")
     other.write_text("another file, still being written")

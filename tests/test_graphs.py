@@ -1,4 +1,4 @@
-"""The batch types: what is made of edges, and the four questions, against dense matrices."""
+"""The batch types: construction from edges, and the four operations, against dense matrices."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def test_graphs_without_nodes_or_edges_are_graphs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([2], [0, 1], [1]), "expected as many sources as targets, got 2 and 1: give each"),
+        (([2], [0, 1], [1]), "expected as many sources as targets, got 2 and 1: give both"),
         (([2], [0, 1], [1, 0], [1.0]), "one weight for each of the 2 edges, got 1: leave"),
-        (([2], [0, 1], [1, 0], [1.0, -1.0]), "finite edge weights of at least 0.*clean"),
-        (([2], [0, 1], [1, 0], [1.0, np.nan]), "finite edge weights of at least 0.*clean"),
-        (([2], [0, 1], [1, 0], [1.0, np.inf]), "finite edge weights of at least 0.*clean"),
+        (([2], [0, 1], [1, 0], [1.0, -1.0]), "finite edge weights of at least 0.*remove"),
+        (([2], [0, 1], [1, 0], [1.0, np.nan]), "finite edge weights of at least 0.*remove"),
+        (([2], [0, 1], [1, 0], [1.0, np.inf]), "finite edge weights of at least 0.*remove"),
         (([2, -1], [0], [1]), "graph sizes of at least 0, got a negative one"),
-        (([2], [0, 2], [1, 1]), "node numbers from 0 to 1, got 2: are they counted from 1"),
+        (([2], [0, 2], [1, 1]), "node numbers from 0 to 1, got 2: are nodes counted from 1"),
         (([2], [0, 1], [1, -1]), "node numbers from 0 to 1, got -1"),
         (([], [0], [0]), "node numbers from 0 to -1, got 0"),
         (
@@ -130,12 +130,12 @@ def test_graphs_without_nodes_or_edges_are_graphs() -> None:
         ),
     ],
 )
-def test_edges_that_make_no_graphs_are_refused(arguments: tuple, message: str) -> None:
+def test_invalid_edges_are_rejected(arguments: tuple, message: str) -> None:
     with pytest.raises(DataError, match=message):
         SparseGraphs.from_edges(*arguments)
 
 
-# --- the four questions ------------------------------------------------------------------------------------------
+# --- the four operations -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -166,7 +166,7 @@ def test_contract_is_the_product_with_the_transposed_assignment(
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("storage", STORAGES)
-def test_the_readout_of_each_graph_is_that_of_its_own_nodes(storage: str, how: str) -> None:
+def test_the_readout_of_each_graph_uses_only_its_nodes(storage: str, how: str) -> None:
     batch = sample()
     graphs = getattr(batch, storage)
     h = randn(graphs.num_nodes, 4, seed=1).requires_grad_()
@@ -193,7 +193,7 @@ def test_the_mean_of_a_number_for_each_node_is_a_number_for_each_graph() -> None
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_degree_and_squared_norm_are_those_of_the_dense_matrices(
+def test_degree_and_squared_norm_equal_those_of_the_dense_matrices(
     ragged: Sample, storage: str
 ) -> None:
     graphs = getattr(ragged, storage)

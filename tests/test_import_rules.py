@@ -1,4 +1,4 @@
-"""Who may import whom. The rules are those of docs/architecture.md; the test reads every file's imports."""
+"""The import rules of docs/architecture.md, checked against the imports of every file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = PACKAGE.parent / "docs" / "architecture.md"
 
 
 def _lists() -> list[dict[str, set[str]]]:
-    """The two lists of the page: who may import whom, and the homes of packages from elsewhere."""
+    """The two lists of the page: allowed imports between packages, and where third-party packages are imported."""
     page = PAGE.read_text().split("## Who may import whom")[1].split("\n## ")[0]
     lists = []
     for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL):
@@ -32,7 +32,7 @@ MAY_IMPORT, HOMES = _lists()
 
 
 def room(module: str) -> str:
-    """The longest name of the list that a dotted name lies in."""
+    """The longest name in the list that is a prefix of a dotted name."""
     parts = module.removesuffix(".__init__").split(".")
     if parts[0] == "backends":
         return "backends" if len(parts) == 1 else "backends.*"
@@ -41,7 +41,7 @@ def room(module: str) -> str:
 
 
 def modules() -> dict[str, Path]:
-    """Every file of the package by its dotted name inside the package."""
+    """Every file of the package, by its dotted name within the package."""
     return {
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -49,7 +49,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The dotted names that a file imports, also inside functions."""
+    """The dotted names that a file imports, including imports inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -61,7 +61,7 @@ def imports(path: Path) -> Iterator[str]:
                 yield node.module
 
 
-def test_the_page_names_every_room() -> None:
+def test_the_page_lists_every_package() -> None:
     assert {room(name) for name in modules()} == MAY_IMPORT.keys()
 
 
@@ -75,7 +75,7 @@ def test_a_module_imports_only_what_the_page_allows(module: str) -> None:
     assert used - {home} <= MAY_IMPORT[home]
 
 
-def test_the_page_has_no_circles() -> None:
+def test_the_import_rules_have_no_cycles() -> None:
     remaining = dict(MAY_IMPORT)
     while remaining:
         bottom = {name for name, below in remaining.items() if not below & remaining.keys()}
@@ -84,7 +84,7 @@ def test_the_page_has_no_circles() -> None:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_packages_from_elsewhere_are_imported_at_home_only(module: str) -> None:
+def test_third_party_packages_are_imported_only_where_allowed(module: str) -> None:
     outside = {name.split(".")[0] for name in imports(modules()[module])}
     outside -= {"diffpool", "__future__", *sys.stdlib_module_names}
     for name in sorted(outside):
@@ -94,7 +94,7 @@ def test_packages_from_elsewhere_are_imported_at_home_only(module: str) -> None:
 
 
 def test_importing_the_package_loads_torch_numpy_and_safetensors_only() -> None:
-    """In a fresh process; what torch loads itself, now or later, does not count."""
+    """In a new process; modules that torch itself loads, now or later, do not count."""
     code = "import sys, torch, numpy; before = set(sys.modules); import diffpool; "
     code += "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -104,7 +104,7 @@ def test_importing_the_package_loads_torch_numpy_and_safetensors_only() -> None:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_a_module_neither_runs_nor_unpickles_what_it_reads(module: str) -> None:
+def test_no_module_executes_or_unpickles_data(module: str) -> None:
     path = modules()[module]
     assert not set(imports(path)) & {"pickle", "marshal", "shelve", "joblib", "dill"}
     calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]

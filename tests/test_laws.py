@@ -75,7 +75,7 @@ def classifier(name: str, training: bool = False) -> GraphClassifier:
 
 
 def perturbed(architecture: Architecture) -> GraphClassifier:
-    """A classifier in float64, with running statistics and affine parameters that are not the initial ones."""
+    """A classifier in float64, with random running statistics and affine parameters instead of the initial ones."""
     model = build(architecture, num_features=3, num_classes=CLASSES, largest=max(SIZES)).double()
     with torch.no_grad():
         for number, (key, value) in enumerate(model.state_dict().items()):
@@ -88,7 +88,7 @@ def perturbed(architecture: Architecture) -> GraphClassifier:
 
 
 def loss_of(prediction: Prediction | reference.Result) -> Tensor:
-    """A number that depends on all that a classifier says."""
+    """A scalar that depends on all outputs of a classifier."""
     parts = [prediction.logits, *prediction.losses.values()]
     return sum((part * randn(*part.shape, seed=i).to(part)).sum() for i, part in enumerate(parts))
 
@@ -113,7 +113,7 @@ def running_statistics(model: nn.Module) -> dict[str, Tensor]:
 
 @each_mode
 @each_with_quirks
-def test_the_classifier_is_that_of_the_paper_graph_by_graph(name: str, training: bool) -> None:
+def test_the_classifier_equals_that_of_the_paper_for_each_graph(name: str, training: bool) -> None:
     batch = batch_of()
     model = classifier(name, training)
     slow = reference.classify(model, batch.adjs, batch.xs)
@@ -136,13 +136,13 @@ def test_the_classifier_is_that_of_the_paper_graph_by_graph(name: str, training:
 
 @each_mode
 @each_architecture
-def test_relabelling_the_nodes_changes_nothing(name: str, training: bool) -> None:
+def test_the_order_of_the_nodes_does_not_matter(name: str, training: bool) -> None:
     batch = batch_of()
     model = classifier(name, training)
     twin = copy.deepcopy(model)
     before = model(batch.sparse, batch.x)
-    relabelled = batch.relabelled(seed=1)
-    after = twin(relabelled.sparse, relabelled.x)
+    relabeled = batch.relabeled(seed=1)
+    after = twin(relabeled.sparse, relabeled.x)
     exact(after.logits, before.logits)
     same(after.losses, before.losses)
     same(
@@ -154,7 +154,7 @@ def test_relabelling_the_nodes_changes_nothing(name: str, training: bool) -> Non
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_a_convolution_follows_the_relabelling_of_the_nodes(name: str) -> None:
+def test_a_convolution_is_permutation_equivariant(name: str) -> None:
     batch = sample([6], edgeless=(), weighted=True, directed=True, loops=True)
     conv = CONVOLUTIONS[name](3, 4).double()
     order = torch.tensor([3, 5, 0, 1, 4, 2])
@@ -164,9 +164,9 @@ def test_a_convolution_follows_the_relabelling_of_the_nodes(name: str) -> None:
 
 @pytest.mark.parametrize("how", ["sum", "mean", "max"])
 @pytest.mark.parametrize("storage", ["sparse", "dense"])
-def test_a_readout_does_not_see_the_order_of_the_nodes(storage: str, how: str) -> None:
+def test_a_readout_is_permutation_invariant(storage: str, how: str) -> None:
     batch = batch_of()
-    turned = batch.relabelled(seed=1)
+    turned = batch.relabeled(seed=1)
     exact(
         getattr(turned, storage).readout(turned.x, how),
         getattr(batch, storage).readout(batch.x, how),
@@ -174,7 +174,7 @@ def test_a_readout_does_not_see_the_order_of_the_nodes(storage: str, how: str) -
 
 
 @pytest.mark.parametrize("storage", ["sparse", "dense"])
-def test_a_pooler_gives_relabelled_nodes_the_same_clusters(storage: str) -> None:
+def test_a_pooler_is_permutation_equivariant(storage: str) -> None:
     torch.manual_seed(1)
     pooler = DiffPool(Encoder(Sage, [3, 5, 4])).double()
     batch = sample([7], edgeless=(), weighted=True)
@@ -189,12 +189,12 @@ def test_a_pooler_gives_relabelled_nodes_the_same_clusters(storage: str) -> None
 
 
 @each_mode
-def test_the_released_preset_sees_the_order_of_the_nodes_even_of_batch_mates(
+def test_the_released_preset_depends_on_the_order_of_nodes_even_in_other_graphs(
     training: bool,
 ) -> None:
-    """Row 22 of the comparison of paper and code; the same change leaves the preset `paper` unmoved."""
+    """Row 22 of the comparison of paper and code; the same change has no effect on the preset `paper`."""
     batch = sample((23, 19, 31, 12), 0, edgeless=(), density=0.2)
-    turned = batch.relabelled(seed=1, only=0)
+    turned = batch.relabeled(seed=1, only=0)
     moved = {}
     for name in ("released", "paper"):
         model = classifier(name, training)
@@ -208,7 +208,7 @@ def test_the_released_preset_sees_the_order_of_the_nodes_even_of_batch_mates(
 
 
 @each_architecture
-def test_a_graph_gives_the_same_alone_and_in_a_batch(name: str) -> None:
+def test_a_graph_has_the_same_outputs_alone_and_in_a_batch(name: str) -> None:
     batch = batch_of()
     model = classifier(name)
     together = model(batch.sparse, batch.x)
@@ -251,7 +251,7 @@ def test_the_order_of_the_graphs_in_a_batch_does_not_matter(name: str) -> None:
 
 
 @each_with_quirks
-def test_a_given_plan_is_the_one_that_the_model_makes_itself(name: str) -> None:
+def test_passing_the_plan_of_the_model_changes_nothing(name: str) -> None:
     batch = batch_of()
     model = classifier(name)
     plan = model.plan(batch.sparse)
@@ -264,7 +264,7 @@ def test_a_given_plan_is_the_one_that_the_model_makes_itself(name: str) -> None:
 
 
 def cancelled_biases(model: GraphClassifier) -> Iterator[str]:
-    """The biases that a batch normalization right behind them takes off again."""
+    """The biases that the batch normalization after them cancels."""
     for key, module in model.named_modules():
         if isinstance(module, Encoder):
             for i, steps in enumerate(module.steps):
@@ -287,7 +287,7 @@ def test_every_parameter_gets_a_gradient(name: str, training: bool) -> None:
 
 
 def test_every_cluster_that_a_graph_uses_gets_a_gradient() -> None:
-    """The largest graph uses all clusters, so no column of the assignment networks is left out."""
+    """The largest graph uses all clusters, and so all columns of the assignment networks."""
     batch = batch_of()
     for name in ("paper", "two poolings", "released"):
         model = classifier(name, training=True)
@@ -297,13 +297,13 @@ def test_every_cluster_that_a_graph_uses_gets_a_gradient() -> None:
             assert (weight.grad[0].abs().amax(0) > 1e-9).all()
 
 
-# --- numbers -----------------------------------------------------------------------------------------------------
+# --- precision ---------------------------------------------------------------------------------------------------
 
 
 @each_mode
 @each_with_quirks
 def test_single_and_double_precision_agree(name: str, training: bool) -> None:
-    """To 1e-4 of the largest number in each tensor; gradients lose another digit."""
+    """To 1e-4 of the largest entry of each tensor, and to 1e-3 for gradients."""
     batch = batch_of()
     double = classifier(name, training)
     single = copy.deepcopy(double).float()
@@ -361,9 +361,7 @@ def test_a_batch_without_graphs_has_no_logits(name: str, training: bool) -> None
 @each_mode
 @pytest.mark.parametrize("extra", [-1, 1])
 @pytest.mark.parametrize("name", ["paper", "flat", "gcn", "gin", "released"])
-def test_another_number_of_feature_rows_than_nodes_is_refused(
-    name: str, extra: int, training: bool
-) -> None:
+def test_a_wrong_number_of_feature_rows_is_rejected(name: str, extra: int, training: bool) -> None:
     batch = batch_of()
     x = torch.cat([batch.x, batch.x])[: len(batch.x) + extra]
     model = classifier(name, training)
@@ -373,8 +371,8 @@ def test_another_number_of_feature_rows_than_nodes_is_refused(
 
 # --- torch.compile -----------------------------------------------------------------------------------------------
 
-# Tracing takes seconds for each convolution, so there is one before and after each pooling. Two poolings are traced
-# for AOTAutograd with --soak only.
+# Tracing takes seconds per convolution, so there is one before and after each pooling. Two poolings are traced for
+# AOTAutograd only with --soak.
 COMPILED = [
     ("paper", True, torch.float32, "aot_eager"),
     ("two poolings", True, torch.float64, "eager"),
@@ -437,14 +435,14 @@ def test_the_flat_network_is_as_deep_as_the_hierarchical_one() -> None:
 def test_the_clusters_of_each_pooling_in_a_hand_computed_case(
     architecture: Architecture, counts: list[tuple[int, ...]]
 ) -> None:
-    """Of graphs with 23, 1, 31, 0, 12, 5, 17 and 2 nodes: 10 % with one pooling, 25 % with two, rounded up."""
+    """Graphs with 23, 1, 31, 0, 12, 5, 17 and 2 nodes: 10 % with one pooling, 25 % with two, rounded up."""
     plan = build(architecture, 3, CLASSES, largest=31).plan(batch_of().sparse)
     assert [tuple(layout.sizes.tolist()) for layout in plan] == counts
 
 
 @pytest.mark.parametrize("ratio", [0.05, 0.07, 0.1, 0.25, 0.29, 1.0])
 def test_a_share_of_the_nodes_is_rounded_up_in_exact_decimals(ratio: float) -> None:
-    """As floats, 0.07 · 100 and 0.29 · 100 are a little more than 7 and less than 29."""
+    """As floats, 0.07 · 100 is a little more than 7, and 0.29 · 100 a little less than 29."""
     sizes = range(1500)
     layout = Clusters(max_count=1000, ratio=ratio).layout(Layout.from_sizes(sizes))
     assert layout.sizes.tolist() == [reference.cluster_count(1000, ratio, n) for n in sizes]

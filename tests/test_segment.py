@@ -1,4 +1,4 @@
-"""Products and sums over ragged segments equal their slow twins, in values and gradients."""
+"""Products and sums over ragged segments against their references: values and gradients."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from diffpool.segment import Csr, max_rows, spmm, sum_rows
 FORMS = ("nn", "tn", "nt")
 PRODUCTS = {"nn": segment.multiply, "tn": segment.multiply_tn, "nt": segment.multiply_nt}
 
-# Sizes of rows and columns and the number of features: equal sizes are one batched product, similar ones are padded,
-# very different ones are computed graph by graph.
+# Sizes of rows and columns and the number of features. Equal sizes use one batched product, similar ones are padded,
+# and very different ones use a loop over graphs.
 STRATEGIES = {
     "uniform": ([4, 4, 4], [2, 2, 2], 5),
     "padded": ([4, 1, 0, 3, 2], [2, 1, 0, 3, 0], 5),
@@ -36,7 +36,7 @@ def exact(a: Tensor, b: Tensor) -> None:
 def matrix(
     rows: list[int], width: int, columns: list[int] | None, seed: int, whole: bool = False
 ) -> Tensor:
-    """Random rows; with `columns` only the first columns of each graph are not zero. `whole`: small integers."""
+    """Random rows; with `columns`, only the first columns of each graph are nonzero. `whole`: small integers."""
     h = randn(sum(rows), width, seed=seed)
     h = (3 * h).round().clamp(-4, 4) if whole else h
     if columns is not None:
@@ -76,7 +76,7 @@ def check_product(
     square: bool = False,
     dtype: torch.dtype = torch.float64,
 ) -> None:
-    """Values and gradients; in single precision on small integers, where there is no rounding."""
+    """Values and gradients; in single precision, on small integers, which avoids rounding."""
     whole = dtype == torch.float32
     a, b, cotangent = (
         t.to(dtype) for t in operands(form, rows, columns, features, square, whole=whole)
@@ -104,7 +104,7 @@ def check_product(
 @pytest.mark.parametrize("square", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_each_strategy_gives_the_products_of_the_slow_version(
+def test_each_strategy_agrees_with_the_reference(
     strategy: str, form: str, square: bool, dtype: torch.dtype
 ) -> None:
     check_product(form, *STRATEGIES[strategy], square, dtype)
@@ -113,7 +113,7 @@ def test_each_strategy_gives_the_products_of_the_slow_version(
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("form", FORMS)
 def test_products_in_half_precision_are_rounded_once(form: str, strategy: str) -> None:
-    """On small integers the sums themselves are exact."""
+    """On small integers, the sums are exact before rounding."""
     rows, columns, features = STRATEGIES[strategy]
     a, b, _ = operands(form, rows, columns, features, whole=True)
     fast = PRODUCTS[form](
@@ -128,7 +128,7 @@ def test_products_in_half_precision_are_rounded_once(form: str, strategy: str) -
     form=st.sampled_from(FORMS),
     square=st.booleans(),
 )
-def test_products_of_any_sizes_equal_their_slow_twins(
+def test_products_of_any_sizes_agree_with_the_reference(
     blocks: list[tuple[int, int]], features: int, form: str, square: bool
 ) -> None:
     rows, columns = [n for n, _ in blocks], [k for _, k in blocks]
@@ -153,7 +153,7 @@ def test_the_gradients_of_each_strategy_pass_gradcheck(form: str, strategy: str)
     layouts = Layout.from_sizes(rows), Layout.from_sizes(columns)
 
     def function(a: Tensor, b: Tensor) -> Tensor:
-        # Entries right of a graph's columns are zero by contract: they must not be moved by the check.
+        # Entries to the right of a graph's columns must be zero: the check must not perturb them.
         mask = column_mask(*layouts)
         if form != "nt" and mask is not None:
             a = a * mask
@@ -165,7 +165,7 @@ def test_the_gradients_of_each_strategy_pass_gradcheck(form: str, strategy: str)
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_second_derivative_of_a_product_is_that_of_the_slow_version(
+def test_the_second_derivative_of_a_product_agrees_with_the_reference(
     form: str, strategy: str
 ) -> None:
     rows, columns, features = STRATEGIES[strategy]
@@ -228,7 +228,7 @@ def test_spmm_passes_gradcheck(ragged: Sample) -> None:
     assert gradcheck(lambda h: spmm(graphs.adj, graphs.adj_t, h), (h,))
 
 
-def test_a_second_derivative_of_spmm_is_right_or_refused(ragged: Sample) -> None:
+def test_a_second_derivative_of_spmm_is_correct_or_rejected(ragged: Sample) -> None:
     graphs = ragged.sparse
     h = randn(graphs.num_nodes, 2, seed=1).requires_grad_()
     ours = second_derivative(spmm(graphs.adj, graphs.adj_t, h).square().sum(), h)
@@ -237,7 +237,7 @@ def test_a_second_derivative_of_spmm_is_right_or_refused(ragged: Sample) -> None
         exact(*ours, *second_derivative(slow.square().sum(), h))
 
 
-def test_spmm_adds_the_rows_that_the_indices_name() -> None:
+def test_spmm_adds_the_indexed_rows() -> None:
     matrix = Csr(torch.tensor([0, 2, 2, 3]), torch.tensor([0, 2, 1]), torch.tensor([1.0, 2.0, 3.0]))
     transposed = Csr(
         torch.tensor([0, 1, 2, 3]), torch.tensor([0, 2, 0]), torch.tensor([1.0, 3.0, 2.0])
@@ -282,7 +282,7 @@ def test_the_spmm_operator_is_a_well_formed_torch_operator(ragged: Sample) -> No
 
 
 @given(sizes=st.lists(st.integers(0, 5), max_size=6), features=st.integers(1, 3))
-def test_sums_and_maxima_of_any_sizes_equal_their_slow_twins(
+def test_sums_and_maxima_of_any_sizes_agree_with_the_reference(
     sizes: list[int], features: int
 ) -> None:
     layout = Layout.from_sizes(sizes)
@@ -313,7 +313,7 @@ def test_sum_rows_takes_vectors_and_higher_tensors() -> None:
 
 @pytest.mark.parametrize("sizes", [[2, 2], [2, 1, 0, 1]])
 def test_the_gradient_of_a_maximum_goes_to_its_rows_in_equal_parts(sizes: list[int]) -> None:
-    """Also where the maximum is zero, as it often is after a ReLU."""
+    """Also if the maximum is zero, which is common after a ReLU."""
     layout = Layout.from_sizes(sizes)
     h = torch.tensor([[0.0, 3.0], [-1.0, 3.0], [0.0, -2.0], [0.0, -1.0]], dtype=torch.float64)
     h.requires_grad_()

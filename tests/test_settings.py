@@ -1,4 +1,4 @@
-"""Settings are declared once; a value that is not valid gives an error that says what is expected."""
+"""Settings are declared once; an invalid value raises an error that says what is expected."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_settings_of_a_dataclass_are_its_fields_with_their_types_and_default
         ),
     ],
 )
-def test_a_value_that_is_not_valid_is_refused(name: str, value: Any, message: str) -> None:
+def test_an_invalid_value_is_rejected(name: str, value: Any, message: str) -> None:
     with pytest.raises(SettingError) as error:
         Example(**{name: value})
     assert str(error.value) == message
@@ -130,7 +130,7 @@ def test_text_is_parsed_by_the_type_of_the_field(name: str, text: str, value: An
         ("sizes", "5,many", "expected sizes to be one of auto, or a list of integers"),
     ],
 )
-def test_text_that_is_not_valid_is_refused(name: str, text: str, message: str) -> None:
+def test_invalid_text_is_rejected(name: str, text: str, message: str) -> None:
     with pytest.raises(SettingError) as error:
         EXAMPLE[name].parse(text)
     assert str(error.value).startswith(message)
@@ -194,7 +194,7 @@ def test_every_field_is_a_setting_with_a_help_text() -> None:
         ({"clusters": (0,)}, r"a list of integers of at least 1, got \(0,\)"),
     ],
 )
-def test_an_architecture_that_cannot_be_built_is_refused(changes: dict, message: str) -> None:
+def test_an_invalid_architecture_is_rejected(changes: dict, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Architecture(**changes)
 
@@ -216,7 +216,7 @@ def test_every_method_builds_on_every_data_set(name: str, dataset: str) -> None:
     assert len(model.poolers) == method.architecture.poolings
 
 
-def test_changes_come_after_the_settings_of_the_data_set() -> None:
+def test_changes_override_the_settings_of_the_data_set() -> None:
     plain, own = settings_for("diffpool", "ENZYMES"), settings_for("diffpool", "embedded")
     assert plain == METHODS["diffpool"]
     assert own != plain
@@ -225,11 +225,13 @@ def test_changes_come_after_the_settings_of_the_data_set() -> None:
     assert changed.training.learning_rate == own.training.learning_rate
 
 
-def test_unknown_methods_and_settings_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"expected a method of diffpool, .*, got 'magic'"):
+def test_unknown_methods_and_settings_are_rejected() -> None:
+    with pytest.raises(
+        SettingError, match=r"expected the method to be one of diffpool, .*, got 'magic'"
+    ):
         settings_for("magic", "embedded")
     for name in ("depth", "edges"):  # `edges` is a property, not a setting
-        with pytest.raises(SettingError, match=rf"settings out of .*, got \['{name}'\]"):
+        with pytest.raises(SettingError, match=rf"settings to be among .*, got \['{name}'\]"):
             settings_for("diffpool", "embedded", **{name: 3})
     with pytest.raises(SettingError, match="expected epochs of at least 1, got 0"):
         settings_for("diffpool", "embedded", epochs=0)
@@ -266,8 +268,8 @@ def test_settings_are_parsed_by_name_or_option() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("concat", "expected --set NAME=VALUE with a setting of epochs, .*, got 'concat'"),
-        ("magic=1", "expected --set NAME=VALUE with a setting of epochs, .*, got 'magic=1'"),
+        ("concat", "expected --set NAME=VALUE, where NAME is one of epochs, .*, got 'concat'"),
+        ("magic=1", "expected --set NAME=VALUE, where NAME is one of epochs, .*, got 'magic=1'"),
         ("concat=maybe", "expected concat to be true or false, got 'maybe'"),
         ("hidden=wide", "expected hidden to be an integer, got 'wide'"),
         ("head=64,wide", "expected head to be a list of integers of at least 1, got '64,wide'"),

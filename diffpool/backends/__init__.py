@@ -1,11 +1,12 @@
-"""One door to the fast paths: which implementation serves a call.
+"""The registry of kernels: which implementation runs a call.
 
-An operation is a plain PyTorch function marked `accelerated`. That function is its reference: it defines the result and
-serves every call that no kernel accepts. A kernel is a faster implementation. It belongs to a backend (`cpu`: C;
-`triton`: NVIDIA GPUs), says which arguments it accepts, and is registered with `kernel`. Backends load on demand.
+An operation is a plain PyTorch function decorated with `accelerated`. That function is the reference: it defines the
+result and runs every call that no kernel accepts. A kernel is a faster implementation. It belongs to a backend (`cpu`:
+C; `triton`: NVIDIA GPUs), declares which arguments it accepts, and is registered with `kernel`. Backends are loaded on
+first use.
 
-`DIFFPOOL_BACKEND` in the environment, or `use_backend` in Python, restricts the choice: `auto` (the default) asks every
-backend, `cpu` or `triton` only that one, and `reference` none.
+The environment variable `DIFFPOOL_BACKEND`, or `use_backend` in Python, restricts the choice: `auto` (the default)
+allows every backend, `cpu` or `triton` only that one, and `reference` none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from diffpool.errors import SettingError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-BACKENDS = ("triton", "cpu")  # asked in this order
+BACKENDS = ("triton", "cpu")  # in order of preference
 CHOICES = ("auto", *BACKENDS, "reference")
 VARIABLE = "DIFFPOOL_BACKEND"
 
@@ -35,19 +36,19 @@ VARIABLE = "DIFFPOOL_BACKEND"
 class Kernel:
     """One implementation of an operation."""
 
-    accepts: Callable[..., bool]  # takes the arguments of the operation
+    accepts: Callable[..., bool]  # called with the arguments of the operation
     run: Callable[..., Any]
 
 
 @dataclass
 class Operation(Generic[P, R]):
-    """A plain function and its kernels."""
+    """A function that may have kernels."""
 
-    name: str  # module and function, such as "equations.pool"
+    name: str  # module and function, for example "equations.pool"
     reference: Callable[P, R]
 
     def choose(self, *args: Any, **kwargs: Any) -> Kernel | None:
-        """The kernel that serves a call with these arguments; None: the reference."""
+        """The kernel for a call with these arguments; None: the reference."""
         for backend in _state.enabled():
             kernel = KERNELS.get((self.name, backend))
             if kernel is not None and kernel.accepts(*args, **kwargs):
@@ -56,7 +57,7 @@ class Operation(Generic[P, R]):
 
 
 OPERATIONS: dict[str, Operation[..., Any]] = {}  # by name
-KERNELS: dict[tuple[str, str], Kernel] = {}  # by the name of the operation and the backend
+KERNELS: dict[tuple[str, str], Kernel] = {}  # by operation name and backend
 
 
 def accelerated(reference: Callable[P, R]) -> Callable[P, R]:
@@ -66,7 +67,7 @@ def accelerated(reference: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(reference)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_compiling():  # the compiler makes its own kernels
+        if torch.compiler.is_compiling():  # the compiler generates its own kernels
             return reference(*args, **kwargs)
         kernel = operation.choose(*args, **kwargs)
         return (reference if kernel is None else kernel.run)(*args, **kwargs)
@@ -88,7 +89,7 @@ def kernel(
 
 
 class _State:
-    """Which backends are asked."""
+    """The enabled backends."""
 
     def __init__(self) -> None:
         self.available: tuple[str, ...] | None = None  # None: not loaded yet
@@ -131,13 +132,13 @@ def _check(choice: str, source: str) -> None:
 
 
 def enabled_backends() -> tuple[str, ...]:
-    """The backends that are asked now, in order."""
+    """The enabled backends, in order of preference."""
     return _state.enabled()
 
 
 @contextmanager
 def use_backend(choice: str) -> Iterator[None]:
-    """Restrict the choice of kernels inside a `with` block: "auto", "cpu", "triton" or "reference"."""
+    """Select the backend inside a `with` block: "auto", "cpu", "triton" or "reference"."""
     _check(choice, "a backend")
     before, _state.choice = _state.choice, choice
     try:

@@ -1,9 +1,9 @@
-"""A training step of a cohort on a GPU as one captured program, from drawing the batches to updating the models.
+"""Training steps of a cohort as CUDA graphs, from drawing the batches to updating the models.
 
-A step is about a thousand small operations; launched one by one they keep the GPU waiting for the host. Here a step is
-captured once as a CUDA graph and replayed: the host only says which graphs come next. Shapes must then be the same at
-every step, so rows and columns have a *capacity*. The host knows the sizes of the graphs, and so the capacity that a
-step needs: a step that needs more than has been captured is captured again with more.
+A step consists of about a thousand small operations. Launched one by one, they keep the GPU waiting for the host. Here
+a step is captured once as a CUDA graph and then replayed: the host only passes the indices of the next graphs. Shapes
+must be the same in every replay, so rows and columns have a *capacity*. The host knows the sizes of the graphs, and so
+the capacity that a step needs. Steps are captured once per capacity.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from diffpool.backends.triton.tiles import aligned
 from diffpool.graphs import SparseGraphs
 from diffpool.nn.classifier import Clusters
 
-GROWTH = 1.25  # capacities grow by this factor, so that few of them occur
+GROWTH = 1.25  # capacities grow by this factor, so that there are few of them
 
 
 class Batches(Protocol):
-    """What a captured step needs to know about a data set: `training.CohortBatches`."""
+    """The data set of a captured step; implemented by `training.CohortBatches`."""
 
     graphs: SparseGraphs
     clusters: tuple[Clusters, ...]
@@ -36,31 +36,33 @@ class Batches(Protocol):
     sizes: np.ndarray
 
     def divided(
-        self, orders: Sequence[np.ndarray], sizes: Sequence[int], most: int
+        self, orders: Sequence[np.ndarray], sizes: Sequence[int], max_graphs: int
     ) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """Rows per model and local columns, at every level."""
+    """Rows per model and local columns at every level."""
 
     rows: tuple[int, ...]
-    columns: tuple[int, ...]  # of the input level: the rows of a model
+    columns: tuple[int, ...]  # at the input level: the rows of a model
 
     @classmethod
     def from_rows(cls, rows: int, graphs: int, clusters: Sequence[Clusters]) -> Capacity:
-        """The capacity for any `graphs` graphs of each model with up to `rows` nodes together, rounded up."""
+        """The capacity for any `graphs` graphs per model with a total of up to `rows` nodes, rounded up."""
         levels = [_round_up(rows)]
-        for made in clusters:
-            count = made.max_count * graphs
-            if made.ratio is not None:  # each graph's share is rounded up
-                count = min(math.floor(made.ratio * levels[-1] + 1e-6) + graphs, count)
+        for pooling in clusters:
+            count = pooling.max_count * graphs
+            if pooling.ratio is not None:  # the count of each graph is rounded up
+                count = min(math.floor(pooling.ratio * levels[-1] + 1e-6) + graphs, count)
             levels.append(aligned(count))
-        return cls(tuple(levels), (levels[0], *(aligned(made.max_count) for made in clusters)))
+        return cls(
+            tuple(levels), (levels[0], *(aligned(pooling.max_count) for pooling in clusters))
+        )
 
 
 def _round_up(count: int) -> int:
-    """The next of 32, 48, 64, 80, …, each GROWTH times the one before, as multiples of 16."""
+    """Round up to one of 32, 48, 64, 80, …: multiples of 16 that grow by the factor GROWTH."""
     capacity = 32
     while capacity < count:
         capacity = aligned(math.ceil(capacity * GROWTH))
@@ -68,7 +70,7 @@ def _round_up(count: int) -> int:
 
 
 def can_capture(batches: Batches) -> bool:
-    """Whether steps on these graphs can be captured: edge features and coarser graphs are not drawn on the device."""
+    """Whether steps on these graphs can be captured; edge features and precomputed coarser graphs are not supported."""
     graphs = batches.graphs
     plain = not graphs.channels and graphs.prepared.coarser is None
     x = batches.x
@@ -76,20 +78,20 @@ def can_capture(batches: Batches) -> bool:
 
 
 class CapturedSteps:
-    """Steps of a cohort, captured; `work` is a step on what `Drawing.draw` gives.
+    """Captured training steps of a cohort; `work` runs one step on the result of `Drawing.draw`.
 
-    The first step of a capacity is not captured, in case no other comes. Overflow is impossible: a step is replayed
-    only with a capacity that holds it.
+    The first step of each capacity runs without capture, because it may be the only one. A step never overflows: it is
+    replayed only with a capacity that is large enough.
     """
 
     def __init__(self, batches: Batches, work: Callable[..., None], models: int, graphs: int):
         from diffpool.backends.triton.drawn import Drawing
 
         self.drawing, self.work = Drawing(batches), work
-        self.none = len(batches.sizes)  # the index of no graph
+        self.none = len(batches.sizes)  # the index that means "no graph"
         device = batches.x.device
         self.indices = torch.full((models, graphs), self.none, device=device)
-        self.programs: dict[Capacity, torch.cuda.CUDAGraph | None] = {}  # None: seen once
+        self.programs: dict[Capacity, torch.cuda.CUDAGraph | None] = {}  # None: ran once
         self.pool = torch.cuda.graph_pool_handle()
 
     def step(self, indices: Tensor, capacity: Capacity) -> None:
@@ -97,7 +99,7 @@ class CapturedSteps:
         self.indices.copy_(indices)
         if capacity not in self.programs:
             self.programs[capacity] = None
-            self._run(capacity)  # compiles what must be compiled
+            self._run(capacity)  # also compiles the kernels
             return
         program = self.programs[capacity]
         if program is None:
@@ -107,7 +109,7 @@ class CapturedSteps:
     def _capture(self, capacity: Capacity) -> torch.cuda.CUDAGraph:
         program = torch.cuda.CUDAGraph()
         gc.collect()
-        gc.disable()  # collecting an old program during a capture breaks the capture
+        gc.disable()  # freeing another CUDA graph would break the capture
         try:
             torch.cuda.synchronize()
             with torch.cuda.graph(program, pool=self.pool):
@@ -120,11 +122,11 @@ class CapturedSteps:
         self.work(*self.drawing.draw(self.indices, capacity))
 
     def epoch(self, orders: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
-        """All graphs of each model in its order, in batches of its size. The host does not wait for the device."""
-        most = self.indices.shape[1]
-        chosen = self.drawing.batches.divided(orders, sizes, most)
+        """Train on all graphs of each model, in its order and batch size. The host does not wait for the device."""
+        max_graphs = self.indices.shape[1]
+        chosen = self.drawing.batches.divided(orders, sizes, max_graphs)
         indices = torch.from_numpy(np.where(chosen >= 0, chosen, self.none)).to(self.indices.device)
         batches = self.drawing.batches
         nodes = np.where(chosen >= 0, batches.sizes[chosen], 0).sum(2).max(1, initial=0)  # [steps]
-        for own, rows in zip(indices, nodes.tolist(), strict=True):
-            self.step(own, Capacity.from_rows(rows, most, batches.clusters))
+        for batch, rows in zip(indices, nodes.tolist(), strict=True):
+            self.step(batch, Capacity.from_rows(rows, max_graphs, batches.clusters))

@@ -232,7 +232,9 @@ def evaluate(
                 chosen, graphs, rules, **vars(run), cohort=cohort, watch=watch, notify=shown.print
             )
     else:
-        raise SettingError(f"expected a method of {', '.join(ALL_METHODS)}, got {method!r}")
+        raise SettingError(
+            f"expected the method to be one of {', '.join(ALL_METHODS)}, got {method!r}"
+        )
     if as_json:
         print(json.dumps(result.to_json()))
     else:

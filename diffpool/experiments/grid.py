@@ -58,7 +58,7 @@ def parse_settings(words: Iterable[str]) -> dict[str, Any]:
         setting = _NAMES.get(name)
         if setting is None or text is None:
             raise SettingError(
-                f"expected --set NAME=VALUE with a setting of {', '.join(METHOD_SETTINGS)}, got {word!r}"
+                f"expected --set NAME=VALUE, where NAME is one of {', '.join(METHOD_SETTINGS)}, got {word!r}"
             )
         values[setting.name] = setting.parse(text)
     return values
@@ -79,5 +79,5 @@ def _searchable(name: str) -> Setting:
     setting = _NAMES.get(name)
     if setting is None or not setting.searchable:
         known = ", ".join(s.name for s in METHOD_SETTINGS.values() if s.searchable)
-        raise SettingError(f"expected a setting of {known} in the grid, got {name!r}")
+        raise SettingError(f"expected each setting in the grid to be one of {known}, got {name!r}")
     return setting

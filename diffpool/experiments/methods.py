@@ -197,9 +197,11 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
             "or the estimators in diffpool.baselines.graph_kernels"
         )
     if name not in METHODS:
-        raise SettingError(f"expected a method of {', '.join(METHODS)}, got {name!r}")
+        raise SettingError(f"expected the method to be one of {', '.join(METHODS)}, got {name!r}")
     if unknown := sorted(changes.keys() - METHOD_SETTINGS):
-        raise SettingError(f"expected settings out of {', '.join(METHOD_SETTINGS)}, got {unknown}")
+        raise SettingError(
+            f"expected settings to be among {', '.join(METHOD_SETTINGS)}, got {unknown}"
+        )
     method = METHODS[name]
     values = {**DATASET_SETTINGS.get(dataset, {}), **changes}
     if method.architecture.poolings == 0:
@@ -217,7 +219,9 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
 def kernel_method(name: str) -> KernelMethod:
     """The kernel with this name."""
     if name not in KERNEL_METHODS:
-        raise SettingError(f"expected a kernel of {', '.join(KERNEL_METHODS)}, got {name!r}")
+        raise SettingError(
+            f"expected the kernel to be one of {', '.join(KERNEL_METHODS)}, got {name!r}"
+        )
     return KERNEL_METHODS[name]
 
 

@@ -23,8 +23,8 @@ class Prediction:
     """The output of a classifier for a batch of B graphs."""
 
     logits: Tensor  # [B, classes]
-    assignments: tuple[AnyAssignment, ...]  # one for each pooling
-    graphs: tuple[Graphs, ...]  # one for each level, the input first
+    assignments: tuple[AnyAssignment, ...]  # one per pooling
+    graphs: tuple[Graphs, ...]  # one per level, starting with the input
     losses: dict[str, Tensor]  # each [B], summed over the poolings
 
     def __repr__(self) -> str:
@@ -36,29 +36,29 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """The levels of a classifier, the input first."""
+    """The levels of a classifier, starting with the input."""
 
     graphs: list[Graphs]
     embeddings: list[Tensor]  # Z, [N, D] each
-    assignments: list[AnyAssignment]  # one for each pooling
+    assignments: list[AnyAssignment]  # one per pooling
     losses: dict[str, Tensor]  # each [B], summed over the poolings
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """The number of clusters of a graph of n nodes at one pooling.
+    """The number of clusters that one pooling gives a graph with n nodes.
 
-    ceil(ratio · n), at most `max_count`; without a ratio always `max_count`.
+    ceil(ratio · n), but at most `max_count`; without a ratio, always `max_count`.
     """
 
     max_count: int
     ratio: float | None = None
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
-        """The numbers of clusters of graphs with these numbers of nodes, in any shape."""
+        """The number of clusters of each graph, given its number of nodes; `sizes` has any shape."""
         if self.ratio is None:
             return np.full(sizes.shape, self.max_count)
-        # rounded, so that 0.1 · 30 is 3 and not a rounding error above it
+        # rounded, so that 0.1 · 30 is exactly 3
         return np.ceil(np.round(self.ratio * sizes, 9)).astype(np.int64).clip(max=self.max_count)
 
     def layout(self, rows: Layout) -> Layout:
@@ -67,7 +67,7 @@ class Clusters:
 
 
 def share(ratio: float, count: int) -> int:
-    """ceil(ratio · count), where 0.1 · 30 is 3 and not a rounding error above it."""
+    """ceil(ratio · count), rounded first so that 0.1 · 30 is exactly 3."""
     return math.ceil(round(ratio * count, 9))
 
 
@@ -75,13 +75,13 @@ class GraphClassifier(nn.Module):
     """Encode, pool, encode, …, read out, classify.
 
     Args:
-        encoders: one for each level, so one more than poolers; called as `encoder(graphs, x)`.
-        poolers: modules with the protocol of `nn.Pooler`.
+        encoders: one per level, so one more than there are poolers; called as `encoder(graphs, x)`.
+        poolers: modules that follow the protocol of `nn.Pooler`.
         clusters: the number of clusters at each pooling.
-        head: from the graph embedding to the logits; called as `head(x)`, with dropout as `head(x, random)`.
-        readout: sum, mean or max over a level's nodes. The sum is the paper's last assignment, S = a column of ones.
-            Or a module, called as `readout(graphs, z)`: [N, D] → [B, D'].
-        every_level: read out every level and concatenate (the released code) instead of the last level only.
+        head: maps graph embeddings to logits; called as `head(x)`, with dropout as `head(x, random)`.
+        readout: sum, mean or max over a level's nodes. The sum is the paper's final assignment, S = a column of ones.
+            Also a module, called as `readout(graphs, z)`: [N, D] → [B, D'].
+        every_level: concatenate the readouts of all levels (the released code) instead of using the last level only.
         inputs: applied to the features first; called as `inputs(x)`.
     """
 
@@ -102,7 +102,7 @@ class GraphClassifier(nn.Module):
         self.head, self.readout, self.every_level = head, readout, every_level
 
     def plan(self, graphs: SparseGraphs) -> tuple[Layout, ...]:
-        """The layouts of the coarser levels, from the sizes on the host: the part that torch.compile cannot trace."""
+        """The layouts of the coarser levels, computed on the host: the part that torch.compile cannot trace."""
         layouts: list[Layout] = []
         for clusters in self.clusters:
             layouts.append(clusters.layout(layouts[-1] if layouts else graphs.layout))
@@ -117,7 +117,7 @@ class GraphClassifier(nn.Module):
     ) -> Prediction:
         """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`.
 
-        `random` draws the numbers of a training step: dropout in the head, and whatever a pooler draws.
+        `random` provides the random numbers of a training step, for dropout in the head and for the poolers.
         """
         down = self.descend(graphs, x, plan, random)
         read = down.embeddings if self.every_level else down.embeddings[-1:]
@@ -134,11 +134,11 @@ class GraphClassifier(nn.Module):
         plan: tuple[Layout, ...] | None = None,
         random: Random | None = None,
     ) -> Descent:
-        """Encode and pool, from the input to the coarsest level."""
+        """Encode and pool every level, from the input to the coarsest."""
         level: Graphs = graphs
         down = Descent([level], [], [], {})
         layouts: Sequence[Layout | None] = self.plan(graphs) if plan is None else plan
-        layouts = layouts or [None] * len(self.poolers)  # poolers that know their clusters
+        layouts = layouts or [None] * len(self.poolers)  # the poolers choose the clusters
         if self.inputs is not None:
             x = self.inputs(x)
         for number, (pooler, clusters) in enumerate(zip(self.poolers, layouts, strict=True)):
@@ -160,7 +160,7 @@ class GraphClassifier(nn.Module):
 
 
 class Head(nn.Sequential):
-    """Layers one after the other, with dropout before each `Linear` if random numbers are given."""
+    """Layers in sequence, with dropout before each `Linear` if random numbers are given."""
 
     def forward(self, x: Tensor, random: Random | None = None) -> Tensor:
         for number, layer in enumerate(self):
@@ -171,7 +171,7 @@ class Head(nn.Sequential):
 
 
 def mlp(num_inputs: int, hidden: Sequence[int], num_outputs: int, models: int = 1) -> Head:
-    """Linear layers with ReLU between them; without `hidden` the softmax layer of the paper."""
+    """Linear layers with ReLU in between; without `hidden`, the single output layer of the paper."""
     sizes = [num_inputs, *hidden, num_outputs]
     layers: list[nn.Module] = []
     for i in range(len(sizes) - 1):

@@ -1,7 +1,7 @@
-"""Graph convolutions: what one layer does to node embeddings, written once for every level.
+"""Graph convolutions, one layer each. The same module works on every level.
 
-A convolution is a module called as `conv(graphs, x, columns)`: [N, in] → [N, out], or the first `columns` outputs.
-It asks `graphs` for A H and A1 and nothing else, so it works on edge lists and dense blocks alike.
+A convolution is called as `conv(graphs, x, columns)`: [N, in] → [N, out], or the first `columns` outputs only. It uses
+nothing but A H and A1 of `graphs`, so it works on edge lists and on dense blocks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from diffpool.nn.linear import Linear, Scale
 
 
 class Sage(nn.Module):
-    """GraphSAGE with the mean (Hamilton et al., 2017): [X, D⁻¹AX] W + b.
+    """GraphSAGE with mean aggregation (Hamilton et al., 2017): [X, D⁻¹AX] W + b.
 
-    The mean is weighted by the edges; a node without neighbors has the mean zero.
+    The mean is weighted by the edge weights; it is zero for a node without neighbors.
     """
 
     def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
@@ -31,8 +31,9 @@ class Sage(nn.Module):
 class EdgeSage(nn.Module):
     """GraphSAGE with edge features: [X, D⁻¹AX, D⁻¹E_1X, …, D⁻¹E_CX] W + b.
 
-    A channel of one-hot edge labels is a relation with weights of its own, as in R-GCN (Schlichtkrull et al., 2018); a
-    channel of an attribute weighs the neighbors by it. Because E_c is a matrix like A, it is pooled like A.
+    E_c holds channel c of the edge features. A channel of a one-hot edge label acts as a relation with its own weights,
+    as in R-GCN (Schlichtkrull et al., 2018); a channel of an edge attribute weights the neighbors by that attribute.
+    E_c is pooled in the same way as A.
     """
 
     def __init__(self, num_inputs: int, num_outputs: int, channels: int, models: int = 1):
@@ -78,7 +79,7 @@ class Dgcnn(nn.Module):
 
 
 class NodeWise(nn.Module):
-    """A control that does not see the edges: X W + b."""
+    """A control that ignores the edges: X W + b."""
 
     def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
         super().__init__()
@@ -102,7 +103,7 @@ class Gin(nn.Module):
 
 
 class SumConv(nn.Module):
-    """The convolution of the released code: A X W + b, a sum without a self term."""
+    """The convolution of the released code: A X W + b, a sum over neighbors without a self term."""
 
     def __init__(self, num_inputs: int, num_outputs: int, models: int = 1):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A GNN of several convolutions on one level: Z = GNN(A, X), equation 5 and the inside of equation 6."""
+"""A stack of graph convolutions on one level: Z = GNN(A, X), equation 5 and the GNN inside equation 6."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MakeConv = Callable[..., nn.Module]  # (num_inputs, num_outputs, models=M) → c
 
 
 class Encoder(nn.Module):
-    """Convolutions of widths `sizes[0]` → `sizes[1]` → …, each followed by the steps of `order`.
+    """Convolutions with widths `sizes[0]` → `sizes[1]` → …, each followed by the steps in `order`.
 
-    The steps of `last_order` follow the last convolution. With `concat` the output is the concatenation of all layers.
-    `outputs` adds a linear layer at the end (the released code's assignment network).
+    The last convolution is followed by the steps in `last_order` instead. With `concat`, the outputs of all layers are
+    concatenated. `outputs` adds a final linear layer of this width (as in the released code's assignment network).
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Encoder(nn.Module):
         self.num_outputs = width if outputs is None else outputs
 
     def forward(self, graphs: Graphs, x: Tensor, clusters: Layout | None = None) -> Tensor:
-        """[N, in] → [N, out]; with `clusters` the last convolution has local columns: [N, W]."""
+        """[N, in] → [N, out]; with `clusters`, the output of the last convolution has local columns: [N, W]."""
         if x.shape[0] != graphs.num_nodes:
             raise DataError(
                 f"expected one row of features for each of {graphs.num_nodes} nodes, got {x.shape[0]}"
@@ -59,7 +59,7 @@ class Encoder(nn.Module):
 
 @accelerated
 def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
-    """The layers of an encoder, one after the other: [N, in] → [N, out]."""
+    """Run the layers of an encoder in sequence: [N, in] → [N, out]."""
     columns = None if clusters is None else clusters.largest
     outputs = []
     *earlier, (last_conv, last_steps) = zip(encoder.convs, encoder.steps, strict=True)
@@ -78,7 +78,7 @@ def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None)
 
 
 def _masked(x: Tensor, rows: Layout, clusters: Layout | None) -> Tensor:
-    """Zero where a row does not have the column, and so is the gradient."""
+    """Set the columns that a row does not have to zero, and their gradients too."""
     mask = None if clusters is None else column_mask(rows, clusters)
     return x if mask is None else x.masked_fill(~mask[:, : x.shape[1]], 0)
 
@@ -87,12 +87,12 @@ def _masked(x: Tensor, rows: Layout, clusters: Layout | None) -> Tensor:
 def encode_level(
     graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module | None, clusters: Layout | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Both networks of a level, GNN_embed and GNN_pool: they read the same input and do not depend on each other."""
+    """Run both networks of a level, GNN_embed and GNN_pool, which read the same input independently."""
     return encoder(graphs, x), None if gnn is None else gnn(graphs, x, clusters)
 
 
 class Unchanged(nn.Module):
-    """An encoder that returns the features unchanged, for a readout that reads the graph itself."""
+    """An encoder that returns the features unchanged, for readouts that process the graph themselves."""
 
     def __init__(self, width: int):
         super().__init__()

@@ -1,7 +1,7 @@
-"""The layers with parameters. Each holds the parameters of M models side by side; a single model has M = 1.
+"""Layers with parameters. Each holds the parameters of M models; a single model has M = 1.
 
-The rows that reach such a layer are those of model 0, then as many of model 1, and so on: [N, D] is seen as
-[M, N/M, D]. Convolutions, poolers and readouts see one batch of graphs. `side_by_side.py` describes the convention.
+The input of such a layer holds the rows of model 0, then the same number of rows of model 1, and so on: [N, D] is
+viewed as [M, N/M, D]. `side_by_side.py` describes the convention.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 class Linear(nn.Module):
     """X W + b for each of M models: [N, in] → [N, out].
 
-    `columns` asks for the first outputs only, and an input narrower than `in` meets the first rows of W: a graph with
-    few clusters does not pay for the parameters that serve larger ones.
+    `columns` selects the first outputs only. An input with fewer than `in` columns is multiplied by the first rows of
+    W. So a batch of small graphs does not pay for the clusters of larger ones.
     """
 
     def __init__(self, num_inputs: int, num_outputs: int, bias: bool = True, models: int = 1):

@@ -1,4 +1,4 @@
-"""Classes of nodes instead of graphs: pool to clusters, encode them, and lift the result back to the nodes."""
+"""Node classification: pool the nodes to clusters, encode the clusters, and lift the result back to the nodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction
 
 
 class NodeClassifier(GraphClassifier):
-    """Encode, pool, encode, …, then back: concatenate S H' with the embeddings of the finer level and encode again.
+    """Encode, pool, encode, …, then back up: concatenate S H' with the embeddings of the finer level and encode again.
 
-    The paper names node-level output as future work. This is a U-Net (Ronneberger et al., 2015; for graphs Gao and Ji,
-    2019) with S in both directions: the output of a node depends on all of its cluster, however far away.
+    The paper lists node-level output as future work. This is a U-Net (Ronneberger et al., 2015; for graphs, Gao and Ji,
+    2019) that uses S in both directions. The output of a node depends on its whole cluster, no matter how distant.
 
     Args:
         encoders, poolers, clusters, inputs: as in `GraphClassifier`.
-        lifts: one for each pooling; called as `lift(graphs, x)` with x = [Z, S H'].
-        head: from the embedding of a node to its logits.
+        lifts: encoders of the way back, one per pooling; called as `lift(graphs, x)` with x = [Z, S H'].
+        head: maps node embeddings to logits.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class NodeClassifier(GraphClassifier):
     def forward(  # type: ignore[override]
         self, graphs: SparseGraphs, x: Tensor
     ) -> Prediction:
-        """Graphs with features x [N, F] → a `Prediction` with logits [N, classes]; losses are of graphs: [B]."""
+        """Graphs with features x [N, F] → a `Prediction` with logits [N, classes]; losses are per graph: [B]."""
         down = self.descend(graphs, x)
         h = down.embeddings[-1]
         for level in reversed(range(len(self.lifts))):

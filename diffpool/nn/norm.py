@@ -1,7 +1,7 @@
-"""Normalizations of node embeddings: over the batch, over each node, and the one of the released code.
+"""Normalizations and activations of node embeddings: the steps after a convolution.
 
-Each is called as `step(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] says which columns a node has; the rest of x
-is zero and stays zero. None: all columns. An encoder calls `Steps`.
+Each is called as `step(graphs, x, mask)`: [N, D] → [N, D]. `mask` [N, D] marks the columns that a node has; the rest of
+x is zero and stays zero. None: all columns. An encoder applies them through `Steps`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class BatchNorm(nn.Module):
     """Batch normalization for each of M models, over the nodes in the batch.
 
     A column is normalized over the nodes that have it. If fewer than two nodes have it, it is normalized by the running
-    statistics, which stay as they are.
+    statistics, which do not change.
     """
 
     def __init__(self, width: int, models: int = 1, momentum: float = 0.1, eps: float = 1e-5):
@@ -40,7 +40,7 @@ class BatchNorm(nn.Module):
             mask = (real[:, None] if mask is None else mask & real[:, None]).expand_as(x)
         if mask is not None or x.shape[1] < self.width or x.shape[0] <= self.models:
             return self._masked(x, mask)
-        if self.models > 1:  # models side by side become columns side by side: one call serves all
+        if self.models > 1:  # one column block per model, so that one call normalizes all models
             x = x.unflatten(0, (self.models, -1)).transpose(0, 1).flatten(1)  # [N/M, M·D]
         x = F.batch_norm(
             x,
@@ -80,7 +80,7 @@ class BatchNorm(nn.Module):
 
 
 class L2Norm(nn.Module):
-    """Each node's embedding divided by its length; zero stays zero."""
+    """Divide each node's embedding by its L2 norm; zero stays zero."""
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return F.normalize(x, dim=-1)
@@ -101,11 +101,11 @@ class Tanh(nn.Module):
 
 
 class NodeIndexNorm(nn.Module):
-    """The normalization of the released code, kept as a quirk of the preset `released`.
+    """The normalization of the released code, kept for the preset `released`.
 
     It normalizes the i-th nodes of all graphs in the batch together, over graphs and features, in training and in
-    evaluation. So a graph's result depends on the order of its nodes and on the rest of the batch: Proposition 1 does
-    not hold. Deviation: graphs are not padded here, so no padding enters the statistics.
+    evaluation. So the result of a graph depends on the order of its nodes and on the rest of the batch: Proposition 1
+    does not hold. Deviation: graphs are not padded here, so the statistics do not include padding.
     """
 
     eps = 1e-5
@@ -132,7 +132,7 @@ class NodeIndexNorm(nn.Module):
 class Standardize(nn.Module):
     """(X − mean) / sd of the input features, for each of M models; the identity until it is fitted.
 
-    Mean and sd come from the training graphs only, so they belong to the model.
+    Mean and sd come from the training graphs only and are stored with the model.
     """
 
     def __init__(self, width: int, models: int = 1):
@@ -144,7 +144,7 @@ class Standardize(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor, columns: Tensor, model: int = 0) -> None:
-        """Take mean and sd of the `columns` [F] (bool) from the rows of x [N, F]; a constant column is only shifted."""
+        """Compute mean and sd of the `columns` [F] (bool) of x [N, F]; a constant column is only centered."""
         if x.shape[0] == 0 or not bool(columns.any()):
             return
         chosen = x[:, columns].double()
@@ -167,7 +167,7 @@ def standardize(x: Tensor, mean: Tensor, inverse_sd: Tensor) -> Tensor:
 
 
 class Steps(nn.Module):
-    """The steps with these names, one after the other."""
+    """The steps with these names, in sequence."""
 
     def __init__(self, names: Sequence[str], width: int, models: int = 1):
         super().__init__()
@@ -175,13 +175,13 @@ class Steps(nn.Module):
         self.steps = nn.ModuleList(_step(name, width, models) for name in names)
 
     def forward(self, graphs: Graphs, x: Tensor, clusters: Layout | None = None) -> Tensor:
-        """[N, D] → [N, D]; with `clusters` the columns are local, and zero where a node does not have them."""
+        """[N, D] → [N, D]; with `clusters`, the columns are local, and zero where a node does not have them."""
         return apply_steps(graphs, x, self, clusters)
 
 
 @accelerated
 def apply_steps(graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None) -> Tensor:
-    """The steps, one after the other: [N, D] → [N, D]."""
+    """Apply the steps in sequence: [N, D] → [N, D]."""
     mask = None if clusters is None else column_mask(graphs.layout, clusters)
     mask = None if mask is None else mask[:, : x.shape[1]]
     for step in steps.steps:

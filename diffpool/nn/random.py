@@ -1,8 +1,8 @@
-"""Random numbers in training for M models side by side, each a function of where it is used.
+"""Counter-based random numbers for training M models side by side.
 
-A number depends on the seed of its model, the number of steps that the model has taken, the layer, and the row and
-column within the model's own batch; on no other model, on no device, and on nothing drawn before. So a model draws the
-same numbers in a cohort as it does alone, and a step that is replayed draws new ones each time.
+A number is a function of the seed of its model, the number of steps that the model has taken, the layer, and the row
+and column within the model's batch. It does not depend on other models, the device, or previous draws. So a model draws
+the same numbers in a cohort as it does alone, and every replay of a recorded step draws new ones.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# SplitMix64 (Steele, Lea and Flood, 2014), its constants as signed numbers: products of int64 wrap around.
+# SplitMix64 (Steele, Lea and Flood, 2014). The constants are signed: int64 products wrap around.
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 FIRST = 0xBF58476D1CE4E5B9 - 2**64
 SECOND = 0x94D049BB133111EB - 2**64
 
 
 class Random:
-    """Dropout masks and uniform numbers of M models.
+    """Dropout masks and uniform random numbers for M models.
 
     Args:
-        seeds: one for each model; integers of at least 0.
-        steps: the number of steps that each model has taken, [M, 1], on the device; read at every call, never written.
-        rates: the dropout rate p of each model, from 0 to below 1; None: no dropout.
+        seeds: one per model; nonnegative integers.
+        steps: the number of steps that each model has taken, [M, 1], on the device; read at every call, never modified.
+        rates: the dropout rate p of each model, 0 ≤ p < 1; None: no dropout.
     """
 
     def __init__(self, seeds: Sequence[int], steps: Tensor, rates: Sequence[float] | None = None):
@@ -41,7 +41,7 @@ class Random:
         self.drops = any(rates)
 
     def dropout(self, x: Tensor, layer: int) -> Tensor:
-        """Set each entry to zero with its model's rate p and divide the others by 1 − p.
+        """Set each entry to zero with probability p, the rate of its model, and divide the rest by 1 − p.
 
         [M · B, D] → [M · B, D], the rows of model 0 first; each `layer` has its own mask.
         """
@@ -57,17 +57,17 @@ class Random:
         return self._bits(layer, rows, columns) >= self.limits[:, None, None]
 
     def uniform(self, like: Tensor, layer: int) -> Tensor:
-        """Uniform numbers in [0, 1) in the shape [M · B, D] of `like`; each `layer` has its own, none is dropout's."""
+        """Uniform numbers in [0, 1) in the shape [M · B, D] of `like`; they differ by `layer` and from dropout's."""
         models = len(self.scales)
         bits = self._bits(~layer, len(like) // models, like.shape[1])
         return (bits.to(like.dtype) / 2**32).flatten(0, 1)
 
     def at(self, layer: int) -> LayerRandom:
-        """The uniform numbers of one layer."""
+        """The random numbers of one layer."""
         return LayerRandom(self, layer)
 
     def _bits(self, layer: int, rows: int, columns: int) -> Tensor:
-        """Integers from 0 to below 2³²: [M, rows, columns]."""
+        """Random integers in [0, 2³²): [M, rows, columns]."""
         device = self.keys.device
         state = splitmix64(splitmix64(self.keys + self.steps[:, 0].to(torch.int64)) + layer)  # [M]
         row = torch.arange(rows, device=device)[:, None] << 32
@@ -78,7 +78,7 @@ class Random:
 
 @dataclass(frozen=True)
 class LayerRandom:
-    """Random numbers for one layer: what a pooler gets in training."""
+    """The random numbers of one layer, as passed to a pooler in training."""
 
     source: Random
     layer: int
@@ -96,5 +96,5 @@ def splitmix64(x: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """Shifted to the right as an unsigned number: `>>` alone keeps the sign."""
+    """Shift to the right as an unsigned integer: `>>` alone keeps the sign."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,8 +1,7 @@
-"""The convention of M models side by side, and what follows from it: some of them taken out as a cohort of their own.
+"""The convention for M models side by side, and how to take some of them out.
 
-Each parameter and each buffer has a leading axis of length M, one row for each model; a module that must know M has it
-as its attribute `models`. Modules of one's own that are trained side by side keep to this, too. A single model that is
-trained alone need not.
+Every parameter and buffer has a leading axis of length M, one row per model. A module that needs M stores it in the
+attribute `models`. Custom modules must follow this convention to be trained side by side; a single model need not.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def take(model: AnyModule, rows: Sequence[int]) -> AnyModule:
-    """A copy that has these of the M models, in this order; it shares no memory with the original."""
-    memo: dict[int, Any] = {}  # what `deepcopy` takes in place of copies
+    """A copy with the selected models, in this order; it shares no memory with the original."""
+    memo: dict[int, Any] = {}  # replacements that `deepcopy` uses instead of copies
     for p in model.parameters():
         chosen = p.detach()[torch.tensor(rows, device=p.device)]
         memo[id(p)] = nn.Parameter(chosen, p.requires_grad)
@@ -35,7 +34,7 @@ def take(model: AnyModule, rows: Sequence[int]) -> AnyModule:
 
 
 def check_models(model: nn.Module, models: int) -> None:
-    """Raise an error unless the model keeps to the convention for so many; a single model may be anything."""
+    """Raise an error unless the model follows the convention for `models` models; a single model may be anything."""
     if models == 1:
         return
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):

@@ -1,6 +1,6 @@
 """Adam with gradient clipping for M models side by side: all their parameters form one matrix [M, P].
 
-A step takes a few operations, whatever the number of parameters and models. Each model has its own learning rate,
+A step takes a few operations, regardless of the number of parameters and models. Each model has its own learning rate,
 weight decay, clipping threshold and step count; a model without graphs in a step does not change.
 """
 
@@ -64,10 +64,10 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, loss: Tensor, present: Tensor | None = None) -> None:
-        """Descend the gradient of the loss, its norm clipped; `present` [M] says which models take part, None: all."""
-        found = torch.autograd.grad(loss, self.views, allow_unused=True, materialize_grads=True)
+        """Take one step on the loss, with gradient clipping; `present` [M] says which models take part, None: all."""
+        grads = torch.autograd.grad(loss, self.views, allow_unused=True, materialize_grads=True)
         gradient = self.gradient
-        self._joined([g.reshape(len(gradient), -1) for g in found], gradient)
+        self._joined([g.reshape(len(gradient), -1) for g in grads], gradient)
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
         if present is None and self.single_rate is not None:
             self._step_single(norm, self.single_rate)
@@ -79,7 +79,7 @@ class Optimizer:
         adam_update(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
 
     def _step_single(self, norm: Tensor, rate: float) -> None:
-        """PyTorch's own kernel, in one pass."""
+        """The update of a single model with PyTorch's fused kernel."""
         clip_and_decay(self.parameters, self.gradient, self.decay, norm, self.clip)
         adam(
             [self.parameters],
@@ -137,10 +137,10 @@ def adam_update(
     """
     clip_and_decay(parameters, gradient, decay, norm, clip)
     first, second = betas
-    here = present[:, None].to(gradient.dtype)  # 0 leaves a model unchanged
-    mean.addcmul_(gradient - mean, (1 - first) * here)
-    square.addcmul_(gradient.square() - square, (1 - second) * here)
+    active = present[:, None].to(gradient.dtype)  # 0 leaves a model unchanged
+    mean.addcmul_(gradient - mean, (1 - first) * active)
+    square.addcmul_(gradient.square() - square, (1 - second) * active)
     count = steps.double().clamp(min=1)
-    step_size = (rate * here / (1 - first**count)).to(gradient.dtype)
+    step_size = (rate * active / (1 - first**count)).to(gradient.dtype)
     spread = ((1 - second**count).sqrt()).to(gradient.dtype)
     parameters.addcdiv_(mean * -step_size, (square.sqrt() / spread).add_(eps))

@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture
 def device() -> str:
-    """Where the Triton kernels run: on the CPU in the interpreter, otherwise on the GPU."""
+    """The device of the Triton kernels: the CPU in the interpreter, otherwise the GPU."""
     return "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"

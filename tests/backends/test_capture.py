@@ -16,7 +16,7 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_a_capacity_holds_whatever_graphs_have_so_many_nodes(kind: str) -> None:
+def test_a_capacity_holds_any_graphs_with_this_number_of_nodes(kind: str) -> None:
     rng = np.random.default_rng(0)
     clusters = CLUSTERS[kind]
     for _ in range(200):
@@ -30,5 +30,5 @@ def test_a_capacity_holds_whatever_graphs_have_so_many_nodes(kind: str) -> None:
                 sizes = clusters[level].counts(sizes)
 
 
-def test_few_capacities_occur() -> None:
+def test_there_are_few_capacities() -> None:
     assert len({Capacity.from_rows(rows, 20, ()) for rows in range(100, 10_000)}) < 22

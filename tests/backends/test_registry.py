@@ -1,6 +1,6 @@
-"""Every registered kernel against the reference of its operation, values and gradients, over one table of cases.
+"""Every registered kernel against the reference of its operation: values and gradients over one table of cases.
 
-The reference computes in double precision. A new kernel needs no test of its own: its operation has a row in CASES.
+The reference computes in double precision. A new kernel needs no separate test: its operation has a row in CASES.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from samples import KINDS, local, randn, sample
 from torch import Tensor, nn
 
-import diffpool.training  # noqa: F401  (its operations)
+import diffpool.training  # noqa: F401  (registers its operations)
 from diffpool.backends import KERNELS, OPERATIONS, enabled_backends, use_backend
 from diffpool.errors import SettingError
 from diffpool.graphs import DenseGraphs, Graphs
@@ -27,7 +27,7 @@ from diffpool.nn.norm import Steps
 
 enabled_backends()  # loads the kernels
 DEVICES = {"cpu": "cpu", "triton": "cuda" if torch.cuda.is_available() else "cpu"}
-DEVICE = "cpu"  # of the kernel under test
+DEVICE = "cpu"  # the device of the kernel under test
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # slow
 HUGE = (80 if INTERPRETED else 300, 1, 2, 0)  # one large graph among small ones
 SHAPES: dict[str, tuple[int, ...]] = {
@@ -43,7 +43,7 @@ ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",
 
 @dataclass
 class Call:
-    """The arguments of one call; `inputs` are those with gradients, `masks` say which entries of an output count."""
+    """The arguments of one call; `inputs` have gradients, `masks` mark the entries of an output that are compared."""
 
     args: tuple[Any, ...]
     inputs: list[Tensor]
@@ -66,7 +66,7 @@ def clusters_of(sizes: tuple[int, ...]) -> Layout:
 def batch(
     sizes: tuple[int, ...], storage: str, dtype: torch.dtype, kind: str = "weighted"
 ) -> tuple[Graphs, list[Tensor], Tensor]:
-    """Graphs, the tensors of theirs that have gradients, and features [N, 3]."""
+    """Graphs, those of their tensors that have gradients, and features [N, 3]."""
     drawn = sample(sizes, edgeless=(), density=0.4 if max(sizes) < 100 else 0.02, **KINDS[kind])
     x = drawn.x
     if storage == "sparse":
@@ -76,7 +76,7 @@ def batch(
 
 
 def two_models(dtype: torch.dtype) -> tuple[Graphs, Tensor, Layout]:
-    """Model 0 has graphs of 3 and 4 nodes, model 1 one of 5 and an empty one: two rows belong to no graph."""
+    """Model 0 has graphs with 3 and 4 nodes, model 1 one with 5 and an empty one: two rows belong to no graph."""
     drawn = sample((3, 4, 5, 1, 1), edgeless=(3, 4), density=0.6)
     from dataclasses import replace
 
@@ -88,7 +88,7 @@ def two_models(dtype: torch.dtype) -> tuple[Graphs, Tensor, Layout]:
 
 
 def perturbed(module: nn.Module, dtype: torch.dtype) -> Any:
-    """The module with parameters and buffers that are not the initial ones."""
+    """The module with random parameters and buffers instead of the initial ones."""
     with torch.no_grad():
         for number, value in enumerate(module.state_dict().values()):
             value.add_(0.3 * randn(*value.shape, seed=number).abs())
@@ -338,7 +338,7 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "training.optimizer.adam_update": adam_cases,
     "backends.triton.drawn.layout_tables": layout_cases,
 }
-# Accepted inside a captured step only, which needs a GPU.
+# Only accepted inside a captured step, which needs a GPU.
 CAPTURED = {("nn.encoder.encode_level", "triton")}
 
 TABLE = [
@@ -359,7 +359,7 @@ TABLE = [
 
 
 def tensors(result: Any) -> list[Tensor]:
-    """The tensors of a result in order, whatever holds them."""
+    """All tensors in a result, in order."""
     if isinstance(result, Tensor):
         return [result]
     if isinstance(result, DenseGraphs):
@@ -370,7 +370,7 @@ def tensors(result: Any) -> list[Tensor]:
 
 
 def outcome(function: Callable[..., Any], call: Call) -> list[Tensor]:
-    """Values, gradients of a random combination of them, and what was changed in place."""
+    """Values, gradients of a random linear combination of them, and tensors changed in place."""
     outs = tensors(function(*call.args))
     masks = call.masks or [None] * len(outs)
     loss: Any = 0.0
@@ -391,14 +391,14 @@ def outcome(function: Callable[..., Any], call: Call) -> list[Tensor]:
 
 
 def close(a: Tensor, b: Tensor) -> None:
-    """Equal to single precision, measured by the largest entry."""
+    """Equal to single precision, relative to the largest entry."""
     a, b = a.double(), b.double()
     scale = max(1.0, float(b.abs().max())) if b.numel() else 1.0
     torch.testing.assert_close(a, b, rtol=0, atol=2e-4 * scale)
 
 
 @pytest.mark.parametrize(("operation", "backend", "case"), TABLE)
-def test_a_kernel_computes_what_its_reference_computes(
+def test_a_kernel_agrees_with_its_reference(
     operation: str, backend: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "DEVICE", DEVICES[backend])
@@ -461,7 +461,7 @@ def test_a_backend_that_does_not_work_here_is_refused() -> None:
         pass
 
 
-def test_an_unknown_backend_is_refused() -> None:
+def test_an_unknown_backend_is_rejected() -> None:
     with (
         pytest.raises(SettingError, match="one of auto, triton, cpu, reference, got 'gpu'"),
         use_backend("gpu"),

@@ -214,7 +214,9 @@ def test_the_canonical_order_depends_on_the_structure_only(seed: int) -> None:
 
 
 def test_an_unknown_labeling_is_an_error() -> None:
-    with pytest.raises(SettingError, match="a labeling among wl, betweenness, got 'degree'"):
+    with pytest.raises(
+        SettingError, match="the labeling to be one of wl, betweenness, got 'degree'"
+    ):
         receptive_fields(matrix(4, PATH), 4, 3, "degree")
 
 

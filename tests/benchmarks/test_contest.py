@@ -1,4 +1,4 @@
-"""A contest: turns on the same graphs, correct rates, and failures that do not stop the others."""
+"""A contest: turns on the same graphs, correct rates, and failures that do not stop the other competitors."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def dataset() -> GraphDataset:
     return reddit_shaped(400)
 
 
-def test_the_statistics_are_those_of_the_real_data_set(dataset: GraphDataset) -> None:
+def test_the_statistics_equal_those_of_the_real_data_set(dataset: GraphDataset) -> None:
     numbers = shape(dataset)
     assert numbers["graphs"] == 400
     assert numbers["mean_nodes"] == pytest.approx(391.41, rel=0.01)

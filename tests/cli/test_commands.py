@@ -176,7 +176,7 @@ MISTAKES = {
     "unknown method": (["train", "--method", "magic"], "magic"),
     "unknown method to evaluate": (
         ["evaluate", "embedded", "--method", "magic"],
-        "expected a method of diffpool,",
+        "expected the method to be one of diffpool,",
     ),
     "unknown protocol": (
         ["evaluate", "embedded", "--protocol", "magic"],

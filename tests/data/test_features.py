@@ -65,7 +65,7 @@ def test_degrees_beyond_the_last_column_share_it() -> None:
     assert small.apply(star).x[0].tolist() == [0, 0, 1]
 
 
-def test_the_clustering_coefficient_is_that_of_networkx() -> None:
+def test_the_clustering_coefficient_equals_that_of_networkx() -> None:
     nx = pytest.importorskip("networkx")
     graphs = [nx.gnp_random_graph(n, 0.4, seed=n) for n in (1, 2, 9, 14, 20)]
     source, target, start = [], [], 0

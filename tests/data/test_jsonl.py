@@ -403,7 +403,7 @@ def raw_graphs(draw: st.DrawFn) -> RawGraphs:
 
 @given(raw=raw_graphs(), suffix=st.sampled_from(["jsonl", "jsonl.gz"]))
 @settings(max_examples=150)
-def test_what_was_written_is_read_back(
+def test_written_graphs_are_read_back_unchanged(
     tmp_path_factory: pytest.TempPathFactory, raw: RawGraphs, suffix: str
 ) -> None:
     path = tmp_path_factory.getbasetemp() / f"round.{suffix}"

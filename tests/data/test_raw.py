@@ -1,4 +1,4 @@
-"""Raw graphs: edges are merged and sorted with their tables, in whatever order they are given."""
+"""Raw graphs: edges are merged and sorted with their tables, regardless of their order."""
 
 from __future__ import annotations
 

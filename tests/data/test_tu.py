@@ -327,7 +327,7 @@ def data_sets(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]], list[i
 
 
 @given(data_sets())
-def test_what_is_written_is_read(
+def test_written_data_sets_are_read_back_unchanged(
     tmp_path_factory: pytest.TempPathFactory,
     drawn: tuple[list[int], list[tuple[int, int]], list[int]],
 ) -> None:

@@ -106,7 +106,7 @@ def exact(a: Tensor, b: Tensor, tolerance: float = 1e-9) -> None:
 
 
 @each_lawful
-def test_relabelling_the_nodes_changes_nothing(name: str) -> None:
+def test_the_order_of_the_nodes_does_not_matter(name: str) -> None:
     """Nodes have distinct features, graphs no automorphisms; what was found beforehand goes with the nodes."""
     graph = adjacencies((14,))[0]
     order = np.random.default_rng(3).permutation(14)
@@ -130,7 +130,7 @@ def test_relabelling_the_nodes_changes_nothing(name: str) -> None:
 
 
 @each_lawful
-def test_a_graph_gives_the_same_alone_and_in_a_batch(name: str) -> None:
+def test_a_graph_has_the_same_outputs_alone_and_in_a_batch(name: str) -> None:
     given = adjacencies()
     graphs, x = ready(name, graphs_of(given)), features(sum(SIZES))
     model = model_of(name).eval()
@@ -297,20 +297,20 @@ def test_the_same_graph_gets_the_same_random_clusters() -> None:
         assert len(set(first[first[:, 0] == cluster, 1].tolist())) <= 1
 
 
-def test_graphs_prepared_for_other_settings_are_refused(dataset: GraphDataset) -> None:
+def test_graphs_prepared_for_other_settings_are_rejected(dataset: GraphDataset) -> None:
     graphs = prepare(small("random-assignment"), dataset.graphs, keep=False)
     assert prepare(small("random-assignment"), graphs, keep=False) is graphs
     with pytest.raises(SettingError, match="got graphs prepared for other settings"):
         prepare(small("random-assignment", ratio=0.5), graphs, keep=False)
 
 
-def test_directed_graphs_are_refused_where_something_is_computed_beforehand() -> None:
+def test_directed_graphs_are_rejected_by_methods_with_precomputed_structures() -> None:
     graphs = SparseGraphs.from_edges([3], [0, 1], [1, 2])
     with pytest.raises(SettingError, match="expected undirected graphs for graclus, got directed"):
         prepare(small("diffpool-det"), graphs, keep=False)
 
 
-def test_a_grid_over_what_is_computed_beforehand_is_refused(
+def test_a_grid_over_precomputed_structures_is_rejected(
     dataset: GraphDataset, tmp_path: Path
 ) -> None:
     method = replace(METHODS["random-assignment"], architecture=small("random-assignment"))
@@ -334,7 +334,7 @@ def test_a_damaged_file_in_the_cache_is_computed_anew(
 
 
 @pytest.mark.parametrize("largest", [5, 127, 128, 40_000, 2**40])
-def test_what_is_kept_in_the_cache_comes_back_as_it_was(
+def test_cached_structures_are_read_back_unchanged(
     largest: int, dataset: GraphDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path))

@@ -280,8 +280,8 @@ def test_a_grid_consists_of_all_combinations() -> None:
     ("words", "message"),
     [
         (["learning_rate"], "expected --grid NAME=VALUE"),
-        (["magic=1,2"], "expected a setting of .*, got 'magic'"),
-        (["seed=1,2"], "expected a setting of .*, got 'seed'"),
+        (["magic=1,2"], "expected each setting in the grid to be one of .*, got 'magic'"),
+        (["seed=1,2"], "expected each setting in the grid to be one of .*, got 'seed'"),
     ],
 )
 def test_a_wrong_grid_is_an_error(words: list[str], message: str) -> None:

@@ -1,4 +1,4 @@
-"""The results file: complete lines only, whatever happens to the processes that write it."""
+"""The results file has complete lines only, even if the processes that write it are killed."""
 
 from __future__ import annotations
 

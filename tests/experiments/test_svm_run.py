@@ -153,7 +153,7 @@ def test_inner_parts_are_stratified_and_cover_the_training_part_once(raw: RawGra
 # --- records -------------------------------------------------------------------------------------------------------
 
 
-def test_records_say_what_was_chosen_from_what(raw: RawGraphs, tmp_path: Path) -> None:
+def test_records_contain_the_candidates_and_the_choice(raw: RawGraphs, tmp_path: Path) -> None:
     result = run(raw, tmp_path / "r.jsonl", repeats=2, seed=3)
     assert [(r.repeat, r.fold) for r in result.records] == [
         (r, f) for r in range(2) for f in range(10)
@@ -179,7 +179,7 @@ def test_records_say_what_was_chosen_from_what(raw: RawGraphs, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", KERNEL_METHODS)
 @pytest.mark.parametrize("labeled", [True, False])
-def test_the_features_of_a_record_are_those_that_the_kernel_takes(
+def test_the_features_of_a_record_are_those_used_by_the_kernel(
     name: str, labeled: bool, raw: RawGraphs, tmp_path: Path
 ) -> None:
     labels = Categories.from_values(np.arange(raw.num_nodes) % 2) if labeled else None
@@ -336,7 +336,7 @@ def test_an_interrupt_does_not_wait_for_a_long_fit(tmp_path: Path) -> None:
     assert errors.splitlines() == ["diffpool: stopped"]
 
 
-def test_a_second_process_with_the_same_run_is_refused(raw: RawGraphs, tmp_path: Path) -> None:
+def test_a_second_process_with_the_same_run_is_rejected(raw: RawGraphs, tmp_path: Path) -> None:
     out, small = tmp_path / "r.jsonl", replace(METHOD, depths=(0,), costs=(1.0,))
     key = run(raw, tmp_path / "other.jsonl", small).key
     with (
@@ -380,7 +380,9 @@ def test_calls_that_have_not_started_are_dropped_at_the_end() -> None:
 
 def test_invalid_arguments_are_errors(raw: RawGraphs, tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
-    with pytest.raises(SettingError, match=r"expected a kernel of graphlet, .*, got 'diffpool'"):
+    with pytest.raises(
+        SettingError, match=r"expected the kernel to be one of graphlet, .*, got 'diffpool'"
+    ):
         evaluate_kernel("diffpool", raw, out=out)
     with pytest.raises(SettingError, match="expected the protocol inner-cv for a kernel, got 'pa"):
         evaluate_kernel("wl", raw, "paper", out=out)

@@ -1,4 +1,4 @@
-"""M models side by side: each gives what it gives alone. A single model is a cohort of one."""
+"""M models side by side: each computes the same as on its own. A single model is a cohort of one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def exact(a: Tensor, b: Tensor) -> None:
 
 
 def members_and_cohort(name: str, training: bool) -> tuple[list[GraphClassifier], GraphClassifier]:
-    """Three models with different parameters and statistics, and the cohort of them."""
+    """Three models with different parameters and statistics, and the cohort of all three."""
 
     def make(models: int) -> GraphClassifier:
         built = build(ARCHITECTURES[name], 3, CLASSES, largest=21, models=models)
@@ -57,7 +57,7 @@ def members_and_cohort(name: str, training: bool) -> tuple[list[GraphClassifier]
 
 
 def loss_of(prediction: Prediction, copies: int) -> Tensor:
-    """The same function of the graphs of each copy."""
+    """The same function, applied to the graphs of each copy."""
     parts = [prediction.logits, *prediction.losses.values()]
     return sum(
         (
@@ -70,7 +70,7 @@ def loss_of(prediction: Prediction, copies: int) -> Tensor:
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("sizes", BATCHES)
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_each_model_of_a_cohort_gives_what_it_gives_alone(
+def test_each_model_of_a_cohort_computes_the_same_as_alone(
     name: str, sizes: str, training: bool
 ) -> None:
     batch = sample(BATCHES[sizes], edgeless=(5,), density=0.3)

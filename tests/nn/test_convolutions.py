@@ -1,4 +1,4 @@
-"""Convolutions against PyTorch Geometric on edge lists, and against dense formulas on every level."""
+"""Convolutions against PyTorch Geometric on edge lists, and against dense formulas at every level."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def make(kind: type[nn.Module]) -> nn.Module:
 
 
 def edge_index(batch: Sample) -> tuple[Tensor, Tensor]:
-    """Sources and targets [2, E] and weights [E], as PyG wants them."""
+    """Sources and targets [2, E] and weights [E], in the format of PyG."""
     adj = torch.block_diag(*batch.adjs)
     target, source = adj.nonzero().T
     return torch.stack([source, target]), adj[target, source]
 
 
 def check(ours: Tensor, theirs: Tensor, pairs: list[tuple[Tensor, Tensor]], x: Tensor) -> None:
-    """Equal outputs; equal gradients of x and of each pair of parameters (theirs brought into our shape)."""
+    """Equal outputs; equal gradients of x and of each pair of parameters (PyG's converted to our shape)."""
     exact(ours, theirs)
     cotangent = randn(*ours.shape, seed=9)
     mine = gradients((ours * cotangent).sum(), x, *(a for a, _ in pairs))
@@ -48,7 +48,7 @@ def check(ours: Tensor, theirs: Tensor, pairs: list[tuple[Tensor, Tensor]], x: T
 
 
 @pytest.mark.parametrize("kind", ["undirected", "directed", "loops"])
-def test_sage_is_the_mean_sage_of_pyg(kind: str) -> None:
+def test_sage_equals_pyg_sage_with_mean_aggregation(kind: str) -> None:
     pyg = pytest.importorskip("torch_geometric.nn")
     batch = sample(**KINDS[kind])
     conv = make(Sage)
@@ -71,8 +71,8 @@ def test_sage_is_the_mean_sage_of_pyg(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["undirected", "weighted", "directed"])
-def test_gcn_is_that_of_pyg(kind: str) -> None:
-    """Without self-loops: PyG keeps those that are there instead of adding the identity."""
+def test_gcn_equals_pyg_gcn(kind: str) -> None:
+    """Without self-loops: PyG keeps existing ones instead of adding the identity."""
     pyg = pytest.importorskip("torch_geometric.nn")
     batch = sample(**KINDS[kind])
     conv = make(Gcn)
@@ -90,12 +90,12 @@ def test_gcn_is_that_of_pyg(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["undirected", "directed", "loops"])
-def test_gin_is_that_of_pyg(kind: str) -> None:
+def test_gin_equals_pyg_gin(kind: str) -> None:
     pyg = pytest.importorskip("torch_geometric.nn")
     batch = sample(**KINDS[kind])
     conv = make(Gin)
     mlp = nn.Sequential(nn.Linear(INPUTS, OUTPUTS), nn.ReLU(), nn.Linear(OUTPUTS, OUTPUTS))
-    theirs = pyg.GINConv(mlp, train_eps=True).double()  # it draws new parameters for the MLP
+    theirs = pyg.GINConv(mlp, train_eps=True).double()  # re-initializes the MLP
     for linear, mine in ((mlp[0], conv.hidden), (mlp[2], conv.out)):
         linear.weight = nn.Parameter(mine.weight[0].detach().T.clone())
         linear.bias = nn.Parameter(mine.bias[0].detach().clone())
@@ -115,7 +115,7 @@ def test_gin_is_that_of_pyg(kind: str) -> None:
 
 @pytest.mark.parametrize("storage", ["sparse", "dense"])
 @pytest.mark.parametrize("kind", CONVOLUTIONS, ids=lambda kind: kind.__name__)
-def test_a_convolution_is_its_dense_formula_graph_by_graph(
+def test_a_convolution_equals_its_dense_formula_for_each_graph(
     ragged: Sample, kind: type[nn.Module], storage: str
 ) -> None:
     conv = make(kind)
@@ -148,7 +148,7 @@ def test_the_gradient_reaches_a_coarse_adjacency_through_a_convolution(
 
 @pytest.mark.parametrize("columns", [0, 1, OUTPUTS])
 @pytest.mark.parametrize("kind", CONVOLUTIONS, ids=lambda kind: kind.__name__)
-def test_the_first_columns_of_a_convolution_can_be_asked_for_alone(
+def test_a_convolution_can_compute_only_its_first_columns(
     kind: type[nn.Module], columns: int
 ) -> None:
     batch = sample()

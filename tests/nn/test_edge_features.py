@@ -1,4 +1,4 @@
-"""Edge features at every level: channels beside A, propagated, pooled and convolved like A."""
+"""Edge features at every level: channels that are propagated, pooled and convolved like A."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sample:
     def x(self) -> Tensor:
         return torch.cat(self.xs)
 
-    def relabelled(self) -> Sample:
+    def relabeled(self) -> Sample:
         orders = [
             torch.randperm(len(x), generator=torch.Generator().manual_seed(3)) for x in self.xs
         ]
@@ -105,7 +105,7 @@ def test_a_channel_is_propagated_as_its_matrix(storage: str, directed: bool) -> 
 
 
 @both
-def test_pooled_channels_are_ses_with_its_gradients(storage: str) -> None:
+def test_pooled_channels_and_their_gradients_equal_the_formula(storage: str) -> None:
     batch = sample()
     graphs: Graphs = getattr(batch, storage)
     clusters = Layout.from_sizes(CLUSTERS)
@@ -126,7 +126,7 @@ def test_pooled_channels_are_ses_with_its_gradients(storage: str) -> None:
 
 
 @both
-def test_the_convolution_is_its_formula(storage: str) -> None:
+def test_the_convolution_equals_its_formula(storage: str) -> None:
     batch = sample()
     conv = EdgeSage(3, 4, CHANNELS).double()
     adj = torch.block_diag(*batch.adjs)
@@ -160,7 +160,7 @@ ARCHITECTURE = replace(PAPER, hidden=6, conv="edge-sage", poolings=2)
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_classifier_with_edge_features_obeys_the_laws(dtype: torch.dtype) -> None:
-    """Relabelling nodes changes nothing, a graph alone is the same as in its batch, every parameter has a gradient."""
+    """The order of nodes and the rest of the batch do not matter; every parameter has a gradient."""
     batch = sample(sizes=(9, 3, 12, 1))
     model = build(ARCHITECTURE, 3, 2, largest=12, edge_features=CHANNELS).to(dtype).eval()
 
@@ -171,7 +171,7 @@ def test_a_classifier_with_edge_features_obeys_the_laws(dtype: torch.dtype) -> N
     tolerance = (
         {"rtol": 1e-9, "atol": 1e-9} if dtype == torch.float64 else {"rtol": 1e-3, "atol": 1e-4}
     )
-    torch.testing.assert_close(ask(batch.relabelled()), logits, **tolerance)
+    torch.testing.assert_close(ask(batch.relabeled()), logits, **tolerance)
     alone = [
         ask(Sample([a], [e], [x]))
         for a, e, x in zip(batch.adjs, batch.channels, batch.xs, strict=True)
@@ -186,7 +186,7 @@ def test_a_classifier_with_edge_features_obeys_the_laws(dtype: torch.dtype) -> N
     assert len(prediction.graphs[1].channels) == CHANNELS
 
 
-def test_edges_without_the_features_that_a_model_wants_are_an_error() -> None:
+def test_missing_edge_features_are_an_error() -> None:
     plain = replace(sample().sparse, channels=())
     with pytest.raises(DataError, match="expected 2 edge features, got 0"):
         EdgeSage(3, 4, 2).double()(plain, sample().x)
@@ -194,7 +194,7 @@ def test_edges_without_the_features_that_a_model_wants_are_an_error() -> None:
         build(ARCHITECTURE, 3, 2, largest=12)
 
 
-def test_the_pooler_hands_edge_features_on_with_and_without_the_fused_step() -> None:
+def test_the_pooler_pools_edge_features_with_and_without_the_fused_step() -> None:
     batch = sample()
     clusters = Layout.from_sizes(CLUSTERS)
     results = []
@@ -208,7 +208,7 @@ def test_the_pooler_hands_edge_features_on_with_and_without_the_fused_step() -> 
 
 
 def rings(count: int = 240, seed: int = 0) -> RawGraphs:
-    """Rings of 8 to 14 nodes whose class is written in the edge labels alone: are the two marked edges neighbors?"""
+    """Rings of 8 to 14 nodes. The class depends only on the edge labels: are the two marked edges adjacent?"""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(8, 15, count)
     y = np.arange(count) % 2
@@ -233,7 +233,7 @@ def rings(count: int = 240, seed: int = 0) -> RawGraphs:
     )
 
 
-def test_a_class_written_in_edge_labels_is_learnt_with_them_and_not_without() -> None:
+def test_a_class_that_depends_on_edge_labels_is_learned_only_with_them() -> None:
     raw = rings()
     accuracies = {}
     for conv in ("edge-sage", "sage"):

@@ -1,4 +1,4 @@
-"""Node-level output: unpooling by hand, and the laws of the whole."""
+"""Node-level output: unpooling in a hand-computed case, and the laws of the whole model."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def batch_of() -> Sample:
     return sample(SIZES, edgeless=(4,), density=0.4, weighted=True)
 
 
-def test_unpooling_gives_each_node_what_its_clusters_have() -> None:
-    """Two graphs, of two clusters and one: S H' by hand."""
+def test_unpooling_gives_each_node_the_features_of_its_clusters() -> None:
+    """Two graphs, with two clusters and one cluster: S H' computed by hand."""
     s = torch.tensor([[1.0, 0.0], [0.25, 0.75], [1.0, 0.0]])
     h = torch.tensor([[4.0], [8.0], [5.0]])
     lifted = equations.unpooled_features(s, h, Layout.from_sizes([2, 1]), Layout.from_sizes([2, 1]))
@@ -48,7 +48,7 @@ def test_unpooling_gives_each_node_what_its_clusters_have() -> None:
 
 
 @each
-def test_there_is_an_answer_for_every_node_and_it_follows_relabelling(name: str) -> None:
+def test_node_predictions_are_permutation_equivariant(name: str) -> None:
     model = model_of(name)
     graph = sample((8,), edgeless=(), density=0.4)
     order = torch.tensor([3, 5, 0, 7, 1, 4, 6, 2])
@@ -59,7 +59,7 @@ def test_there_is_an_answer_for_every_node_and_it_follows_relabelling(name: str)
 
 
 @each
-def test_the_nodes_of_a_graph_have_the_same_answers_alone_and_in_a_batch(name: str) -> None:
+def test_node_predictions_are_the_same_alone_and_in_a_batch(name: str) -> None:
     model, batch = model_of(name), batch_of()
     together = model(batch.sparse, batch.x).logits.split(list(SIZES))
     for graph in range(len(SIZES)):

@@ -1,4 +1,4 @@
-"""Normalizations: batch normalization over the nodes that have a column, unit vectors, the released code's quirk."""
+"""Normalizations: batch normalization over the nodes that have a column, l2, and that of the released code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batch_norm(training: bool = True) -> BatchNorm:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_batch_normalization_is_that_of_pytorch(training: bool) -> None:
+def test_batch_normalization_equals_that_of_pytorch(training: bool) -> None:
     graphs = sample().sparse
     ours = batch_norm(training)
     theirs = nn.BatchNorm1d(WIDTH).double().train(training)
@@ -95,7 +95,7 @@ def test_batch_normalization_of_a_hand_computed_case() -> None:
     exact(norm.running_var, torch.tensor([[1.1, 1.0]], dtype=torch.float64))
 
 
-def test_a_single_node_is_normalized_by_the_running_statistics_and_leaves_them_alone() -> None:
+def test_a_single_node_is_normalized_by_the_running_statistics_without_changing_them() -> None:
     graphs = SparseGraphs.from_edges([1], [], [], dtype=torch.float64)
     norm = batch_norm()
     before = copy.deepcopy(norm).eval()
@@ -122,7 +122,7 @@ def test_the_l2_norm_makes_unit_vectors_and_leaves_zero_alone() -> None:
     torch.testing.assert_close(out, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
 
 
-def test_the_node_index_norm_is_that_of_the_released_code() -> None:
+def test_the_node_index_norm_equals_that_of_the_released_code() -> None:
     """Without padding: the i-th nodes of all graphs that have one, over graphs and features."""
     batch = sample()
     x = batch.x.requires_grad_()

@@ -1,4 +1,4 @@
-"""The poolers besides DiffPool: given clusters, uniform ones, hard ones."""
+"""Poolers other than DiffPool: given, uniform and hard clusters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def path() -> Sample:
 
 
 def test_given_clusters_by_hand() -> None:
-    """{0, 1}, {2}, {3}, then all of them: edges within the first cluster are its self-loop."""
+    """{0, 1}, {2}, {3}, then one cluster of all: edges within the first cluster become a self-loop."""
     batch = path()
     given = torch.tensor([[0, 0], [0, 0], [1, 0], [2, 0]])
     graphs = replace(batch.sparse, prepared=Prepared(nodes=given))
@@ -47,7 +47,7 @@ def test_given_clusters_by_hand() -> None:
 
 
 def test_clusters_of_clusters_are_found_in_batches_with_rows_of_no_graph() -> None:
-    """Model 0 has graphs of 3 and 1 nodes, model 1 one of 2 nodes and an empty one."""
+    """Model 0 has graphs with 3 nodes and 1 node, model 1 one with 2 nodes and an empty one."""
     rows, clusters = (
         Layout.from_sizes([3, 1, 2, 0], models=2),
         Layout.from_sizes([2, 1, 2, 0], models=2),
@@ -63,7 +63,7 @@ def test_clusters_of_clusters_are_found_in_batches_with_rows_of_no_graph() -> No
     assert found.tolist() == [4, 5, 7, 8, 9, 0]
 
 
-def test_graphs_without_clusters_are_refused() -> None:
+def test_graphs_without_clusters_are_rejected() -> None:
     batch = path()
     with pytest.raises(
         DataError, match="expected graphs with clusters for every pooling, got none"
@@ -86,7 +86,7 @@ def hard(gumbel: bool = False, models: int = 1) -> HardDiffPool:
     return HardDiffPool(Encoder(Sage, [3, 5, 4], models=models), gumbel).double()
 
 
-def test_a_hard_assignment_is_the_likeliest_cluster_with_the_gradient_of_the_soft_one() -> None:
+def test_a_hard_assignment_is_the_most_likely_cluster_with_the_gradient_of_the_soft_one() -> None:
     rows, clusters = Layout.from_sizes([3, 2]), Layout.from_sizes([3, 1])
     logits = randn(5, 3, seed=0).requires_grad_()
     soft = equations.assignment(logits, rows, clusters)
@@ -115,7 +115,7 @@ def test_hard_clusters_keep_the_edge_weight_and_give_sparse_graphs(gumbel: bool)
 
 
 def test_gumbel_clusters_are_drawn_with_their_probabilities_in_training_only() -> None:
-    """A graph of one node, 2000 times in a batch."""
+    """A batch of 2000 copies of a graph with one node."""
     pooler, count = hard(gumbel=True).eval(), 2000
     one = sample((1,), edgeless=(), seed=3)
     many = Sample(one.adjs * count, one.xs * count)
@@ -124,7 +124,7 @@ def test_gumbel_clusters_are_drawn_with_their_probabilities_in_training_only() -
     calm = pooled(pooler, many.sparse, many.x, clusters).assignment.s
     exact(calm, straight_through(soft, rows, clusters))
     pooler.train()
-    pooler.gnn.eval()  # whose batch normalization has no spread here
+    pooler.gnn.eval()  # all rows are equal: batch normalization would make them zero
     noise = Random([0], torch.zeros(1, 1)).at(0)
     counts = pooled(pooler, many.sparse, many.x, clusters, noise).assignment.s.detach().sum(0)
     expected = soft.detach().sum(0)
@@ -132,10 +132,10 @@ def test_gumbel_clusters_are_drawn_with_their_probabilities_in_training_only() -
         float(((counts - expected) ** 2 / expected).sum()) < 16.3
     )  # chi-squared, 3 degrees, 0.1 %
     again = pooled(pooler, many.sparse, many.x, clusters, noise).assignment.s.detach().sum(0)
-    assert torch.equal(again, counts)  # the same step draws the same
+    assert torch.equal(again, counts)  # the same step draws the same numbers
 
 
-def test_the_noise_of_a_model_does_not_depend_on_its_mates() -> None:
+def test_the_noise_of_a_model_does_not_depend_on_other_models() -> None:
     steps = torch.tensor([[3.0], [8.0]])
     both, second = Random([1, 2], steps), Random([2], steps[1:])
     like = torch.empty(10, 4, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Dropout: the right share, scaled, and bits that depend on the model's own seed, step, row and column alone."""
+"""Dropout: rate, scale, and random bits that depend only on the model's seed, step, layer, row and column."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def kept(rate: float = 0.5, seed: int = 0, step: int = 0, layer: int = 0) -> Ten
 
 
 def near(count: float, share: float, of: int) -> bool:
-    """Whether a count is within five standard deviations of what independent bits would give."""
+    """Whether a count is within five standard deviations of the expectation for independent bits."""
     return abs(count - share * of) <= 5 * math.sqrt(of * share * (1 - share))
 
 
 # --- the bits ------------------------------------------------------------------------------------------------------
 
 
-def test_the_numbers_are_those_of_splitmix64() -> None:
-    """The first three of the published generator, started with 0."""
+def test_the_numbers_equal_those_of_splitmix64() -> None:
+    """The first three outputs of the published generator with seed 0."""
     published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     found = splitmix64(GOLDEN * torch.arange(1, 4)).numpy().view(np.uint64)
     assert [int(number) for number in found] == published
 
 
 def splitmix(x: int) -> int:
-    """The slow version of `splitmix64`, with Python's numbers."""
+    """The reference of `splitmix64`, with Python integers."""
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
     return x ^ x >> 31
 
 
-def test_the_mask_is_that_of_a_loop_over_its_entries() -> None:
+def test_the_mask_equals_a_loop_over_its_entries() -> None:
     rates, seeds, steps, layer = [0.3, 0.0, 0.75], [5, 6, 2**70], [0, 9, 12345], 2
     found = dropout(rates, seeds, steps).kept(layer, 4, 5)
     for m, (rate, seed, step) in enumerate(zip(rates, seeds, steps, strict=True)):
@@ -60,7 +60,7 @@ def test_the_mask_is_that_of_a_loop_over_its_entries() -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 0.9])
 def test_the_share_of_dropped_entries_is_the_rate(rate: float) -> None:
-    """In all, in every row and in every column."""
+    """Overall, in every row and in every column."""
     mask = kept(rate)
     assert near(int(mask.sum()), 1 - rate, mask.numel())
     assert all(near(count, 1 - rate, COLUMNS) for count in mask.sum(1).tolist())
@@ -68,7 +68,7 @@ def test_the_share_of_dropped_entries_is_the_rate(rate: float) -> None:
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.5])
-def test_masks_of_other_seeds_steps_layers_rows_and_columns_have_nothing_to_do_with_each_other(
+def test_masks_of_different_seeds_steps_layers_rows_and_columns_are_independent(
     rate: float,
 ) -> None:
     mask = kept(rate)
@@ -77,7 +77,7 @@ def test_masks_of_other_seeds_steps_layers_rows_and_columns_have_nothing_to_do_w
         assert near(int((mask == other).sum()), agree, mask.numel())
     assert near(int((mask[1:] == mask[:-1]).sum()), agree, mask[1:].numel())
     assert near(int((mask[:, 1:] == mask[:, :-1]).sum()), agree, mask[:, 1:].numel())
-    # A step later is neither a row nor a column further on.
+    # The next step is not the same mask shifted by a row or a column.
     later = kept(rate, step=1)
     assert near(int((mask[1:] == later[:-1]).sum()), agree, mask[1:].numel())
     assert near(int((mask[:, 1:] == later[:, :-1]).sum()), agree, mask[:, 1:].numel())
@@ -98,11 +98,11 @@ def test_the_mask_is_the_same_on_a_gpu() -> None:
     assert torch.equal(there.cpu(), Random([1, 2], steps, [0.3, 0.6]).kept(1, ROWS, COLUMNS))
 
 
-# --- what is done with them ----------------------------------------------------------------------------------------
+# --- dropout -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_is_kept_is_divided_by_its_share_and_so_is_its_gradient(dtype: torch.dtype) -> None:
+def test_kept_entries_and_their_gradients_are_divided_by_the_keep_rate(dtype: torch.dtype) -> None:
     rates = [0.0, 0.25, 0.5]
     drop = dropout(rates, [0, 1, 2], [0, 0, 0])
     x = torch.randn(3 * ROWS, COLUMNS, dtype=dtype, requires_grad=True)
@@ -119,14 +119,14 @@ def test_what_is_kept_is_divided_by_its_share_and_so_is_its_gradient(dtype: torc
     assert torch.equal(out[:ROWS], x[:ROWS])  # a rate of 0 changes no bit
 
 
-def test_the_mean_stays_what_it_was() -> None:
+def test_dropout_keeps_the_mean() -> None:
     rate = 0.4
     out = dropout([rate], [0], [0]).dropout(torch.ones(ROWS, COLUMNS, dtype=torch.float64), 0)
     sd = math.sqrt(rate / (1 - rate) / out.numel())
     assert abs(out.mean().item() - 1) < 5 * sd
 
 
-def test_the_head_drops_before_each_of_its_linear_layers_with_other_bits() -> None:
+def test_the_head_applies_a_different_mask_before_each_linear_layer() -> None:
     head = mlp(6, [6], 2).double()
     seen: list[tuple[int, Tensor]] = []
 

@@ -29,7 +29,7 @@ def exact(a: Tensor, b: Tensor) -> None:
 
 
 def peer_of(own: Set2Set) -> torch.nn.Module:
-    """PyG's with the same parameters: its two biases are one here."""
+    """PyG's Set2Set with the same parameters; its two biases are merged here."""
     peer = aggr.Set2Set(own.width, processing_steps=own.steps).double()
     weight, bias = own.gates.weight.detach()[0].T, own.gates.bias.detach()[0]
     with torch.no_grad():
@@ -41,7 +41,7 @@ def peer_of(own: Set2Set) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("steps", [1, 4])
-def test_set2set_is_that_of_pytorch_geometric(steps: int) -> None:
+def test_set2set_equals_that_of_pytorch_geometric(steps: int) -> None:
     batch = batch_of()
     own = Set2Set(3, steps).double()
     peer = peer_of(own)
@@ -59,7 +59,7 @@ def test_set2set_is_that_of_pytorch_geometric(steps: int) -> None:
 
 
 def test_one_step_of_set2set_with_zero_weights_is_the_mean() -> None:
-    """Gates of zero make a query of zero, which attends to all nodes alike."""
+    """With zero gates, the query is zero and attends to all nodes equally."""
     batch = batch_of()
     own = Set2Set(3, 1).double()
     torch.nn.init.zeros_(own.gates.weight)
@@ -72,7 +72,7 @@ def test_one_step_of_set2set_with_zero_weights_is_the_mean() -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 4, 20])
-def test_the_nodes_kept_are_those_of_pytorch_geometric(nodes: int) -> None:
+def test_the_kept_nodes_equal_those_of_pytorch_geometric(nodes: int) -> None:
     batch = batch_of()
     x = batch.x.clone().requires_grad_()
     ours = sorted_nodes(x, batch.sparse.layout, nodes)
@@ -85,7 +85,7 @@ def test_the_nodes_kept_are_those_of_pytorch_geometric(nodes: int) -> None:
 
 
 def test_rows_of_no_graph_are_never_kept() -> None:
-    """Two models, of which the second has fewer rows: its last ones would sort first."""
+    """The second of two models has fewer rows; its padding would sort first."""
     layout = Layout.from_sizes([3, 2, 1, 2], models=2)
     assert layout.total == 10
     x = torch.tensor([1.0, 3, 2, 5, 4, 7, 8, 6, 99, 99])[:, None]
@@ -93,7 +93,7 @@ def test_rows_of_no_graph_are_never_kept() -> None:
     assert kept.tolist() == [[3, 2], [5, 4], [7, 0], [8, 6]]
 
 
-def test_the_convolutions_of_sortpool_are_those_of_pytorch() -> None:
+def test_the_convolutions_of_sortpool_equal_those_of_pytorch() -> None:
     batch = batch_of()
     own = SortPool(3, nodes=13, filters=(4, 5), width=3, hidden=6).double()
     chosen = sorted_nodes(batch.x, batch.sparse.layout, 13)  # [B, 13, 3]
@@ -112,7 +112,7 @@ def test_the_convolutions_of_sortpool_are_those_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize("make", [Set2Set, SortPool], ids=["set2set", "sortpool"])
-def test_models_side_by_side_read_as_each_alone(make: type) -> None:
+def test_readouts_of_models_side_by_side_equal_those_of_each_alone(make: type) -> None:
     together = make(3, 3, models=2).double() if make is Set2Set else make(3, 12, models=2).double()
     batch = batch_of((4, 2, 3, 3))
     out = together(batch.sparse, batch.x)

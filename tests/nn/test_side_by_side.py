@@ -1,4 +1,4 @@
-"""Some models of a cohort as a cohort of their own."""
+"""Taking some models of a cohort as a new cohort."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cohort(name: str) -> GraphClassifier:
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_taken_models_have_their_rows_and_give_what_they_gave(name: str) -> None:
+def test_taken_models_have_the_right_rows_and_the_same_outputs(name: str) -> None:
     model = cohort(name)
     taken = take(model, ROWS)
     for key, value in model.state_dict().items():
@@ -56,7 +56,7 @@ def test_taken_models_share_no_memory_with_the_cohort() -> None:
     assert len(model.encoders[0].convs[0].linear.weight) == 4
 
 
-def test_every_module_that_knows_the_number_of_models_is_told_the_new_one() -> None:
+def test_every_module_that_stores_the_number_of_models_gets_the_new_one() -> None:
     for name in ARCHITECTURES:
         for module in take(cohort(name), ROWS).modules():
             if isinstance(module, Linear | NodeIndexNorm):

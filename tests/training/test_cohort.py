@@ -548,7 +548,7 @@ def test_a_single_model_may_consist_of_any_modules(dataset: GraphDataset) -> Non
     assert found.loss == pytest.approx(best.validation_loss, rel=1e-10)
 
 
-def test_several_models_without_a_leading_axis_are_refused(dataset: GraphDataset) -> None:
+def test_several_models_without_a_leading_axis_are_rejected(dataset: GraphDataset) -> None:
     model = GraphClassifier([Plain()], [], [], mlp(5, [], 2, models=2), readout="mean")
     message = r"leading axis of 2 models .*, got encoders.0.linear.weight of shape \(5, 6\)"
     with pytest.raises(ModelError, match=message):

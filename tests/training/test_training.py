@@ -307,7 +307,7 @@ def test_after_a_loss_that_is_not_a_number_the_best_epoch_is_restored(
         ("dropout", math.nan, "expected dropout of at least 0 and below 1, got nan"),
     ],
 )
-def test_settings_that_make_no_training_are_refused(field: str, value: float, message: str) -> None:
+def test_invalid_training_settings_are_rejected(field: str, value: float, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Training(**{field: value})
 

@@ -1,4 +1,4 @@
-"""C kernels for the CPU, float32. They are built at installation where there is a C compiler."""
+"""C kernels for the CPU (float32), built during installation if a C compiler is available."""
 
 from importlib.util import find_spec
 

@@ -1,7 +1,7 @@
-/* The matrix product.
+/* Matrix multiplication.
  *
- * C = A B (+ bias, or + C) with A [n, k] and B [k, m] read by any two strides, so that transposes cost nothing. B is
- * packed in panels of 16 columns; a tile of up to 6 rows stays in registers. */
+ * C = A B (+ bias, or + C) for A [n, k] and B [k, m] with arbitrary strides, so that transposes are free. B is packed into
+ * panels of 16 columns; a tile of up to 6 rows stays in registers. */
 
 #define PANEL 16
 #define DEPTH 256
@@ -11,7 +11,7 @@ typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
 
 typedef struct {
     const float *start;
-    i64 down, right; /* distances between rows and between columns */
+    i64 down, right; /* strides between rows and between columns */
 } Matrix;
 
 INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, i64 ldc, i64 m) {
@@ -82,7 +82,7 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
 INLINE Matrix by_rows(const float *start, i64 ld) { return (Matrix){start, ld, 1}; }
 INLINE Matrix transposed(const float *start, i64 ld) { return (Matrix){start, 1, ld}; }
 
-/* C = A B + bias, or C += A B: one copy of the code for every use. */
+/* C = A B + bias, or C += A B; not inlined, to keep the code small. */
 FAST static void gemm(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
     multiply(a, b, c, ldc, n, m, k, bias, add);
 }

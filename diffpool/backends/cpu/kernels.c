@@ -1,9 +1,9 @@
 /* Kernels for the CPU, float32: the layers of an encoder and the pooling of a level.
  *
- * A training step on small graphs is a thousand PyTorch operations of a few microseconds each. Here all layers of the
- * networks of a level are one call, and so is a pooling. The kernels are optional: without a compiler the package installs
- * without them and computes the same with PyTorch. Pointers come from Tensor.data_ptr(); the callers in operations.py check
- * types and shapes. Matrices are row-major; "ld" is the distance between rows. */
+ * With PyTorch, a training step on small graphs takes about a thousand operations of a few microseconds each. Here all
+ * layers of the networks of a level take one call, and so does a pooling. The kernels are optional: without a compiler the
+ * package is installed without them and computes the same results with PyTorch. Pointers come from Tensor.data_ptr(); the
+ * callers in operations.py check types and shapes. Matrices are row-major; "ld" is the stride between rows. */
 #define _GNU_SOURCE
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -80,15 +80,15 @@ static void take_graphs(Arguments *from, Graphs *graphs) {
     graphs->inverse_degree = pointer(from);
 }
 
-/* The networks of a call, each with all models: rows of model 0 first, then those of model 1, and so on. */
+/* The networks of a call, each with all its models: first the rows of model 0, then those of model 1, and so on. */
 typedef struct {
     Encoder *encoders; /* [count] */
     i64 count;
     int forward, threads;
-    i64 chunked; /* one network after the other, its chunks as pieces; else each network is a piece */
+    i64 chunked; /* run the networks in sequence, one task per chunk; otherwise one task per network */
 } Networks;
 
-/* The encoders of one network: what its models share. */
+/* Read one network and create an encoder for each of its models. */
 static int take_network(Arguments *from, Networks *networks, i64 *models) {
     Encoder e;
     memset(&e, 0, sizeof e);
@@ -144,7 +144,7 @@ static int take_network(Arguments *from, Networks *networks, i64 *models) {
     return 1;
 }
 
-/* An address and a distance between models, into a field of each model's encoder. */
+/* Read an address and a stride between models; set a field of each model's encoder. */
 #define TAKE(from, encoders_, models_, field)                                                                           \
     do {                                                                                                                \
         float *start_ = pointer(from);                                                                                  \
@@ -200,7 +200,7 @@ static void run_network(void *context, i64 number, int rank) {
     (networks->forward ? encoder_forward : encoder_backward)(networks->encoders + number);
 }
 
-/* Sums of every chunk of every network. */
+/* Allocate the sums of every chunk of every network. */
 static double *allocate_sums(Networks *networks) {
     i64 total = 1;
     for (i64 k = 0; k < networks->count; k++) total += chunks_of(networks->encoders + k) * 3 * networks->encoders[k].widest;
@@ -212,7 +212,7 @@ static double *allocate_sums(Networks *networks) {
     return sums;
 }
 
-/* threads, whether networks are divided into chunks, the number of networks, then the words of each */
+/* Arguments: threads, whether networks are divided into chunks, the number of networks, then the words of each network. */
 static PyObject *run_layers(PyObject *const *args, Py_ssize_t count, int forward) {
     Arguments from = {args, count};
     Networks networks = {.forward = forward, .threads = (int)integer(&from), .chunked = integer(&from)};
@@ -250,7 +250,7 @@ static PyObject *py_layers_backward(PyObject *self, PyObject *const *args, Py_ss
     return run_layers(args, count, 0);
 }
 
-/* rows, models, d, concat, widths of the layers -> floats kept for the backward pass, and its working space */
+/* rows, models, d, concat, widths of the layers -> number of floats saved for the backward pass, and of its workspace */
 static PyObject *py_layers_buffers(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Arguments from = {args, count};
     Encoder e;
@@ -292,7 +292,7 @@ static void take_pooling(Arguments *from, Pooling *p) {
     p->log_sum = pointer(from);
 }
 
-/* Run the graphs with working space for each thread. */
+/* Process all graphs, with a workspace for each thread. */
 static PyObject *run_pooling(Piece piece, Pooling *p, int threads, i64 blocks) {
     threads = MIN(MAX(threads, 1), MAX_THREADS);
     for (i64 g = 0; g < p->graphs.graphs; g++) {
@@ -329,13 +329,13 @@ static PyObject *py_pool_backward(PyObject *self, PyObject *const *args, Py_ssiz
     p.indptr_t = pointer(&from);
     p.indices_t = pointer(&from);
     p.values_t = pointer(&from);
-    p.of_s = pointer(&from);
-    p.of_x = pointer(&from);
-    p.of_adj = pointer(&from);
-    p.of_degree = pointer(&from);
-    p.of_inverse = pointer(&from);
-    p.of_link = pointer(&from);
-    p.of_entropy = pointer(&from);
+    p.d_s = pointer(&from);
+    p.d_x = pointer(&from);
+    p.d_adj = pointer(&from);
+    p.d_degree = pointer(&from);
+    p.d_inverse = pointer(&from);
+    p.d_link = pointer(&from);
+    p.d_entropy = pointer(&from);
     p.grad_logits = pointer(&from);
     p.grad_z = pointer(&from);
     p.grad_adj = pointer(&from);

@@ -1,15 +1,15 @@
-/* The layers of an encoder: [X, D⁻¹AX] W + b, then l2, ReLU (either may be left out) and batch normalization.
+/* The layers of an encoder: [X, D⁻¹AX] W + b, then l2, ReLU (both optional) and batch normalization.
  *
- * Rows are divided into chunks; sums over rows are sums over the chunks in their order. The networks of a call (those of a
- * level, of all models) are either one piece of work each, or one after the other with their chunks as pieces. */
+ * Rows are divided into chunks. Sums over rows add up the chunks in order, so that they are deterministic. A call runs the
+ * networks of a level for all models: either in parallel, or in sequence with their chunks in parallel. */
 
 #define MAX_LAYERS 32
 #define CHUNK 256       /* rows */
-#define WEIGHT_ROWS 64  /* rows of a weight whose gradient is one piece */
+#define WEIGHT_ROWS 64  /* rows of a weight gradient per task */
 
-typedef struct { /* A by rows: dense blocks, or an edge list (values may be NULL: all ones) */
+typedef struct { /* A by rows: dense blocks, or an edge list (values NULL: all ones) */
     i64 n, graphs, dense;
-    const i64 *sizes, *starts; /* of the graphs */
+    const i64 *sizes, *starts; /* rows of each graph */
     const i64 *indptr, *indices;
     const float *values;
     const float *adj;
@@ -18,9 +18,9 @@ typedef struct { /* A by rows: dense blocks, or an edge list (values may be NULL
 } Graphs;
 
 typedef struct {
-    i64 training; /* normalize by the statistics of the batch, else by the running ones */
+    i64 training; /* normalize by batch statistics; otherwise by running statistics */
     i64 l2, relu;
-    i64 d, width, full; /* columns of the input and the output, and of the weight, of which the first `width` are used */
+    i64 d, width, full; /* columns of input, output and weight; the first `width` columns of the weight are used */
     const float *x;
     i64 ldx;
     float *out;
@@ -29,7 +29,7 @@ typedef struct {
     float *running_mean, *running_var;
     double momentum, eps;
     const i64 *columns; /* row i has the first columns[i] of the output (NULL: all); the rest is zero */
-    float *both, *unit, *length, *statistics; /* kept for the gradient: [X, D⁻¹AX], rows before ReLU, mean, 1/sd, count */
+    float *both, *unit, *length, *statistics; /* saved for backward: [X, D⁻¹AX]; values before ReLU; norms; mean, 1/sd, count */
     float *grad_weight, *grad_bias, *grad_scale, *grad_shift;
 } Layer;
 
@@ -39,28 +39,28 @@ typedef struct { /* one network of one model */
     Layer layers[MAX_LAYERS];
     i64 count, concat;
     float *kept;
-    float *out; /* of the layers: of the last one, or of all concatenated */
+    float *out; /* output of the last layer, or of all layers concatenated */
     i64 ldo;
-    /* the linear layer at the end, if final is not NULL */
+    /* the final linear layer; final is NULL without one */
     const float *weight, *bias;
     i64 full, width;
     float *final;
     /* backward */
-    const float *grad; /* of final or out */
+    const float *grad; /* gradient of final or out */
     float *grad_weight, *grad_bias;
-    i64 inputs; /* rows of the linear layer's weight, of which the first ldo are used */
+    i64 inputs; /* rows of the final weight; the first ldo are used */
     float *grad_x, *grad_adj, *grad_inverse;
-    float *grad_out, *grad_h, *grad_both, *later; /* working space, for all rows */
-    double *partial;                              /* three sums of every column, for each chunk */
-    i64 widest, deepest; /* the largest width and d of a layer */
+    float *grad_out, *grad_h, *grad_both, *later; /* workspace, for all rows */
+    double *partial;                              /* three sums per column, for each chunk */
+    i64 widest, deepest; /* the largest width and d of all layers */
     int threads;
-    i64 current;         /* the layer that the pieces work on */
-    const float *direct; /* of the gradient of its output, or NULL */
-    const float *coming; /* the part of it that comes from later layers, or NULL */
-    float *onward;       /* where the gradient of its input goes, or NULL */
+    i64 current;            /* the layer that the tasks work on */
+    const float *direct;    /* the gradient of its output from outside, or NULL */
+    const float *grad_next; /* the gradient of its output from the next layer, or NULL */
+    float *grad_input;      /* receives the gradient of its input, or NULL */
 } Encoder;
 
-/* Where each layer reads, writes and keeps; the number of floats kept. */
+/* Set the buffers of each layer; returns the number of floats saved for the backward pass. */
 static i64 arrange(Encoder *e, const float *x, i64 d, i64 models) {
     const i64 n = e->graphs.n;
     float *next = e->kept;
@@ -97,7 +97,7 @@ INLINE float dot(const float *a, const float *b, i64 d) {
     return sum;
 }
 
-/* NaN stays NaN. */
+/* max(x, 0); NaN stays NaN. */
 INLINE float positive(float x) { return x < 0 ? 0 : x; }
 
 /* The first graph that ends after this row. */
@@ -111,7 +111,7 @@ static i64 graph_at(const Graphs *graphs, i64 row) {
     return low;
 }
 
-/* Do `body` with start, size, first, last for the rows from first to last in the block of each graph. */
+/* Run `body` for each graph with rows in [r0, r1): its start and size, and its rows from first to last. */
 #define FOR_BLOCKS(graphs_, r0, r1, body)                                                                               \
     for (i64 g_ = graph_at(graphs_, r0); g_ < (graphs_)->graphs && (graphs_)->starts[g_] < (r1); g_++) {                 \
         const i64 start = (graphs_)->starts[g_], size = (graphs_)->sizes[g_];                                           \
@@ -134,7 +134,7 @@ INLINE void add_block(const Graphs *graphs, i64 r, const float *from, i64 ld, fl
     for (i64 j = 0; j < width; j++) out[j] = sum[j];
 }
 
-/* The same for d columns. */
+/* The same for any number of columns d. */
 INLINE void add_edges(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, i64 d) {
     i64 j = 0;
     for (; j + BLOCK <= d; j += BLOCK) add_block(graphs, r, from + j, ld, out + j, BLOCK);
@@ -163,8 +163,7 @@ INLINE void make_both(const Graphs *graphs, const Layer *layer, i64 r0, i64 r1) 
     }
 }
 
-/* l2: unit becomes its rows divided by their lengths. The sums over rows of the result of l2 and ReLU, of its square, and
- * of 1. */
+/* Divide the rows of unit by their norms (l2). Sum over rows the result of l2 and ReLU, its square, and 1. */
 INLINE void make_unit(const Layer *layer, i64 r0, i64 r1, double *sum) {
     const i64 d = layer->width, relu = layer->relu;
     double *square = sum + d, *count = square + d;
@@ -202,8 +201,8 @@ INLINE void make_unit(const Layer *layer, i64 r0, i64 r1, double *sum) {
         for (i64 j = 0; j < d; j++) count[j] = (double)(r1 - r0);
 }
 
-/* Mean, 1/sd and count of each column from the sums of all chunks. A column that fewer than two rows have is normalized by
- * the running statistics and leaves them unchanged. */
+/* Mean, 1/sd and count of each column, from the sums of all chunks. A column that fewer than two rows have is normalized
+ * by the running statistics and does not change them. */
 static void make_statistics(const Encoder *e, const Layer *layer) {
     const i64 d = layer->width, chunks = chunks_of(e), stride = 3 * e->widest;
     float *mean = layer->statistics, *inverse_sd = mean + d, *counts = inverse_sd + d;
@@ -247,7 +246,7 @@ INLINE void make_out(const Layer *layer, i64 r0, i64 r1) {
     }
 }
 
-/* The rows of a chunk. */
+/* Declare the range [r0, r1) of the rows of a chunk. */
 #define ROWS_OF(e, chunk)                                                                                               \
     const i64 r0 = (e)->begin + (chunk) * CHUNK, r1 = MIN(r0 + CHUNK, (e)->end);
 
@@ -277,7 +276,7 @@ FAST static void forward_final(void *context, i64 chunk, int rank) {
          e->width, e->ldo, e->bias, 0);
 }
 
-/* Rows of no graph at the end of a model are zero in everything that others read. */
+/* Set the rows of no graph, at the end of a model, to zero. */
 static void clear_rows(const Encoder *e, int forward) {
     const i64 rows = e->last - e->end;
     if (rows <= 0) return;
@@ -299,7 +298,7 @@ static void encoder_forward(Encoder *e) {
     clear_rows(e, 1);
 }
 
-/* grad_h becomes the gradient of the layer's output; sums over rows of it and of it times the normalized column */
+/* Write the gradient of the layer's output to grad_h; sum it, and its product with the normalized values, over rows. */
 INLINE void sum_gradients(const Encoder *e, const Layer *layer, i64 r0, i64 r1, double *shift, const int relu) {
     const i64 d = layer->width;
     const float *mean = layer->statistics, *inverse_sd = mean + d;
@@ -311,8 +310,8 @@ INLINE void sum_gradients(const Encoder *e, const Layer *layer, i64 r0, i64 r1, 
         const i64 width = layer->columns ? layer->columns[i] : d;
         if (e->direct) memcpy(g, e->direct + i * e->ldo, width * sizeof(float));
         else memset(g, 0, width * sizeof(float));
-        if (e->coming) {
-            const float *more = e->coming + i * d;
+        if (e->grad_next) {
+            const float *more = e->grad_next + i * d;
 #pragma omp simd
             for (i64 j = 0; j < width; j++) g[j] += more[j];
         }
@@ -324,7 +323,7 @@ INLINE void sum_gradients(const Encoder *e, const Layer *layer, i64 r0, i64 r1, 
     }
 }
 
-/* Sum number `which` of all chunks, into out[0:d] */
+/* Add up sum number `which` of all chunks, into out[0:d]. */
 static void gather_sums(const Encoder *e, i64 which, i64 d, float *out) {
     const i64 chunks = chunks_of(e), stride = 3 * e->widest;
     for (i64 j = 0; j < d; j++) {
@@ -334,7 +333,7 @@ static void gather_sums(const Encoder *e, i64 which, i64 d, float *out) {
     }
 }
 
-/* grad_h becomes the gradient before the normalization; bias its sums over rows */
+/* Turn grad_h into the gradient before normalization; write its sums over rows to bias. */
 INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64 r1, double *bias, const int relu) {
     const i64 d = layer->width;
     const float *mean = layer->statistics, *inverse_sd = mean + d, *count = inverse_sd + d, *scale = layer->scale;
@@ -355,7 +354,7 @@ INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64
         }
         if (layer->l2) {
             const float inverse = 1 / layer->length[i];
-            if (layer->length[i] <= 1e-12f) along = 0; /* too short to divide by: its length counts as a constant */
+            if (layer->length[i] <= 1e-12f) along = 0; /* too short to normalize: the norm counts as a constant */
 #pragma omp simd
             for (i64 j = 0; j < width; j++) {
                 g[j] = (g[j] - u[j] * along) * inverse;
@@ -369,7 +368,7 @@ INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64
     }
 }
 
-/* A piece of rows of XᵀG: the gradient of a weight with `full` columns, of which the first `width` are used */
+/* Some rows of XᵀG, the gradient of a weight with `full` columns, of which the first `width` are used. */
 INLINE void weight_gradient(const float *x, i64 ldx, const float *g, i64 width, i64 n, float *out, i64 full, i64 rows,
                             i64 piece) {
     const i64 k0 = piece * WEIGHT_ROWS, k1 = MIN(k0 + WEIGHT_ROWS, rows);
@@ -404,7 +403,7 @@ FAST static void backward_sums(void *context, i64 chunk, int rank) {
     else sum_gradients(e, layer, r0, r1, sums, 0);
 }
 
-/* Through the normalization, and on to [X, D⁻¹AX]; the half of the mean becomes that of AX. */
+/* Backward through the normalization to [X, D⁻¹AX]; then turn the gradient of D⁻¹AX into that of AX. */
 FAST static void backward_both(void *context, i64 chunk, int rank) {
     const Encoder *e = context;
     const Graphs *graphs = &e->graphs;
@@ -415,23 +414,23 @@ FAST static void backward_both(void *context, i64 chunk, int rank) {
     double *bias = e->partial + chunk * 3 * e->widest + 2 * width;
     if (layer->relu) through_normalization(layer, e->grad_h, r0, r1, bias, 1);
     else through_normalization(layer, e->grad_h, r0, r1, bias, 0);
-    if (!e->onward) return;
+    if (!e->grad_input) return;
     gemm(by_rows(e->grad_h + r0 * width, width), transposed(layer->weight, layer->full), e->grad_both + r0 * 2 * d, 2 * d,
          r1 - r0, 2 * d, width, NULL, 0);
     for (i64 r = r0; r < r1; r++) {
-        float *of_mean = e->grad_both + r * 2 * d + d;
+        float *grad_mean = e->grad_both + r * 2 * d + d;
         const float inverse = graphs->inverse_degree[r];
-        if (e->grad_inverse && inverse > 0) /* both holds inverse · AX */
-            e->grad_inverse[r] += dot(of_mean, layer->both + r * 2 * d + d, d) / inverse;
+        if (e->grad_inverse && inverse > 0) /* both contains inverse · AX */
+            e->grad_inverse[r] += dot(grad_mean, layer->both + r * 2 * d + d, d) / inverse;
 #pragma omp simd
-        for (i64 j = 0; j < d; j++) of_mean[j] *= inverse;
+        for (i64 j = 0; j < d; j++) grad_mean[j] *= inverse;
     }
 }
 
-/* The gradient of the weight, and of X and A. */
+/* The gradients of the weight, X and A. */
 FAST static void backward_input(void *context, i64 piece, int rank) {
     const Encoder *e = context;
-    const Graphs *graphs = &e->graphs; /* Aᵀ by rows where A is an edge list */
+    const Graphs *graphs = &e->graphs; /* Aᵀ by rows if A is an edge list */
     const Layer *layer = e->layers + e->current;
     const i64 d = layer->d, width = layer->width, pieces = weight_pieces(2 * d);
     (void)rank;
@@ -443,14 +442,14 @@ FAST static void backward_input(void *context, i64 piece, int rank) {
     ROWS_OF(e, piece - pieces)
     const float *scaled = e->grad_both + d;
     for (i64 r = r0; r < r1; r++) {
-        float *out = e->onward + r * d;
+        float *out = e->grad_input + r * d;
         memcpy(out, e->grad_both + r * 2 * d, d * sizeof(float));
         if (!graphs->dense) add_edges(graphs, r, scaled, 2 * d, out, d);
     }
     if (graphs->dense)
         FOR_BLOCKS(graphs, r0, r1, {
             gemm(transposed(graphs->adj + start * graphs->lda + (first - start), graphs->lda),
-                 by_rows(scaled + start * 2 * d, 2 * d), e->onward + first * d, d, last - first, d, size, NULL, 1);
+                 by_rows(scaled + start * 2 * d, 2 * d), e->grad_input + first * d, d, last - first, d, size, NULL, 1);
             if (e->grad_adj)
                 gemm(by_rows(scaled + first * 2 * d, 2 * d), transposed(layer->x + start * layer->ldx, layer->ldx),
                      e->grad_adj + first * graphs->lda, graphs->lda, last - first, size, d, NULL, 1);
@@ -470,29 +469,29 @@ static void encoder_backward(Encoder *e) {
         grad = e->grad_out;
     }
     i64 column = e->ldo;
-    e->coming = NULL;
+    e->grad_next = NULL;
     for (e->current = e->count - 1; e->current >= 0; e->current--) {
         Layer *layer = e->layers + e->current;
         const i64 d = layer->d, width = layer->width;
         column -= width;
-        /* each model has its own part of the working space, found from the numbers of its rows */
+        /* the row offsets give each model its part of the workspace */
         e->grad_h = work[0] + e->begin * (e->widest - width);
         e->grad_both = work[1] + e->begin * 2 * (e->deepest - d);
         e->direct = e->concat ? grad + column : e->current == e->count - 1 ? grad : NULL;
-        e->onward = e->current > 0 ? work[2] + e->begin * (e->deepest - d) : e->grad_x;
+        e->grad_input = e->current > 0 ? work[2] + e->begin * (e->deepest - d) : e->grad_x;
         parallel(backward_sums, e, chunks, e->threads);
         gather_sums(e, 0, width, layer->grad_shift);
         gather_sums(e, 1, width, layer->grad_scale);
         parallel(backward_both, e, chunks, e->threads);
         gather_sums(e, 2, width, layer->grad_bias);
-        parallel(backward_input, e, weight_pieces(2 * d) + (e->onward ? chunks : 0), e->threads);
+        parallel(backward_input, e, weight_pieces(2 * d) + (e->grad_input ? chunks : 0), e->threads);
         if (width < layer->full) {
             const i64 rest = (layer->full - width) * sizeof(float);
             memset(layer->grad_bias + width, 0, rest);
             memset(layer->grad_scale + width, 0, rest);
             memset(layer->grad_shift + width, 0, rest);
         }
-        e->coming = e->onward;
+        e->grad_next = e->grad_input;
     }
     clear_rows(e, 0);
 }

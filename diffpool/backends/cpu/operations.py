@@ -1,7 +1,7 @@
-"""Which operations the C kernels serve, and for which arguments: differentiable calls of `_kernels`.
+"""The operations of the C kernels, as differentiable functions, and the arguments that they accept.
 
-A call is worth its own autograd function because a training step on small graphs is a thousand PyTorch operations of a
-few microseconds each. `python -m benchmarks.cpu_step` shows the gain.
+They replace about a thousand PyTorch operations of a few microseconds each in a training step on small graphs.
+`python -m benchmarks.cpu_step` measures the speedup.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from diffpool.nn.encoder import Encoder
 from diffpool.nn.linear import Linear
 from diffpool.nn.norm import BatchNorm
 
-# Steps that the kernels compute.
+# The supported steps after a convolution.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 MAX_LAYERS = 32
 MAX_SCRATCH = 2**24  # floats of working space that a thread keeps
@@ -39,7 +39,7 @@ LARGE_GRAPH = 2**28
 
 def suits(graphs: Graphs, *tensors: Tensor) -> bool:
     """Whether the kernels can read these graphs and matrices: float32, on the CPU, contiguous."""
-    if type(graphs) not in (SparseGraphs, DenseGraphs):  # another storage
+    if type(graphs) not in (SparseGraphs, DenseGraphs):  # a subclass with another storage format
         return False
     if isinstance(graphs, DenseGraphs):
         stored = [graphs.adj, graphs.inverse_degree]
@@ -53,12 +53,12 @@ def suits(graphs: Graphs, *tensors: Tensor) -> bool:
 
 
 def _address(t: Tensor | None) -> int:
-    """The address of the first element, 0 for None."""
+    """The address of the first element; 0 for None."""
     return 0 if t is None else t.data_ptr()
 
 
 def _describe(graphs: Graphs) -> tuple[int, ...]:
-    """The structure Graphs of `layers.h`."""
+    """The fields of the struct Graphs in `layers.h`."""
     layout, dense = graphs.layout, isinstance(graphs, DenseGraphs)
     sizes = (layout.total, len(layout), dense, layout.sizes.data_ptr(), layout.starts.data_ptr())
     inverse = graphs.inverse_degree.data_ptr()
@@ -72,7 +72,7 @@ def _describe(graphs: Graphs) -> tuple[int, ...]:
 
 
 class _Plan:
-    """What the kernel is told about an encoder at every call; made once, because asking modules takes long."""
+    """The part of an encoder's description that is the same in every call; cached, because module lookups are slow."""
 
     def __init__(self, encoder: Encoder, members: tuple[Any, ...]):
         convs: list[Any] = list(encoder.convs)
@@ -165,7 +165,7 @@ def _fits(graphs: Graphs, clusters: Layout, columns: int) -> bool:
 
 @kernel("nn.encoder.encode", "cpu", _accepts_encoder)
 def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
-    """All layers in one call."""
+    """Run all layers in one call."""
     return _run(graphs, x, [_Network(graphs, _plan(encoder), clusters)])[0]
 
 
@@ -184,14 +184,14 @@ def _accepts_level(
 def encode_level(
     graphs: Graphs, x: Tensor, encoder: Encoder, gnn: Encoder, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
-    """Both networks in one call, at the same time."""
+    """Run both networks in one call, in parallel."""
     networks = [_Network(graphs, _plan(encoder), None), _Network(graphs, _plan(gnn), clusters)]
     z, scores = _run(graphs, x, networks)
     return z, scores
 
 
 class _Network:
-    """An encoder on a batch."""
+    """An encoder applied to a batch."""
 
     def __init__(self, graphs: Graphs, plan: _Plan, clusters: Layout | None):
         self.plan = plan
@@ -204,7 +204,7 @@ class _Network:
         self.width = sum(self.widths) if plan.concat else self.widths[-1]
 
     def work(self, inputs: int) -> int:
-        """Multiplications for each row."""
+        """The number of multiplications per row."""
         total, before = self.width * self.final, inputs
         for width in self.widths:
             total, before = total + 2 * before * width, width
@@ -219,7 +219,7 @@ class _Network:
         final: Tensor | None,
         parameters: Sequence[Tensor],
     ) -> list[Any]:
-        """The network as `take_network` of `kernels.c` reads it, and its parameters."""
+        """The network and its parameters, as read by `take_network` in `kernels.c`."""
         layout, plan = graphs.layout, self.plan
         words: list[Any] = [
             layout.models,
@@ -248,7 +248,7 @@ class _Network:
         return words
 
 
-# In the words of a network, those that describe the edges: indptr, indices and values.
+# The words of a network that describe the edges: indptr, indices and values.
 EDGES = slice(8, 11)
 
 
@@ -331,23 +331,23 @@ class _Encoders(torch.autograd.Function):
             found = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
             for g in found:
                 words += [g.data_ptr(), g.stride(0)]
-            of_inputs.append((of_x, of_adj, of_inverse))
-            of_parameters += found
-            alive.append(grad)
+            input_grads.append((grad_x, grad_adj, grad_inverse))
+            parameter_grads += weight_grads
+            alive.append(grad)  # until the call below
         _kernels.layers_backward(*words)
-        first = of_inputs[0]
-        for other in of_inputs[1:]:
-            for total, more in zip(first, other, strict=True):
-                if total is not None and more is not None:
-                    total += more
-        return *first, None, None, *of_parameters
+        first = input_grads[0]
+        for other in input_grads[1:]:
+            for total, addend in zip(first, other, strict=True):
+                if total is not None and addend is not None:
+                    total += addend
+        return *first, None, None, *parameter_grads
 
 
 _space = threading.local()
 
 
 def _scratch(size: int) -> Tensor:
-    """Working space of this thread: memory that is given back and taken again at every call costs page faults."""
+    """The workspace of this thread, reused because a new allocation in every call would cause page faults."""
     known: Tensor | None = getattr(_space, "scratch", None)
     if known is None or len(known) < size:
         known = torch.empty(size, dtype=torch.float32, device="cpu")
@@ -374,7 +374,7 @@ def _accepts_pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -
 
 @kernel("equations.pool", "cpu", _accepts_pool)
 def pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
-    """Equations 3, 4 and 6 and both losses in one call."""
+    """Compute equations 3, 4 and 6 and both losses in one call."""
     adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
     s, x, pooled, degree, inverse, link, entropy = _Pool.apply(logits, z, adj, graphs, clusters)
     channels = pooled_channels(graphs, s, clusters)
@@ -414,7 +414,7 @@ class _Pool(torch.autograd.Function):
     def describe(
         graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, made: Sequence[Tensor]
     ) -> tuple[int, ...]:
-        """The structure Pooling of `pooling.h`."""
+        """The first fields of the struct Pooling in `pooling.h`."""
         norm = graphs.squared_norm.data_ptr() if isinstance(graphs, SparseGraphs) else 0
         return (
             *_describe(graphs),

@@ -1,18 +1,18 @@
-/* The pooling of a level: equations 3, 4 and 6 and the two losses. A graph is one piece of work. */
+/* The pooling of a level: equations 3, 4 and 6 and the two losses, with one task per graph. */
 
 typedef struct {
     Graphs graphs;
-    const i64 *clusters, *cluster; /* of each graph: how many, and the first */
-    i64 width, d;        /* of logits, s and the coarse blocks; of z */
+    const i64 *clusters, *cluster; /* number of clusters and first cluster of each graph */
+    i64 width, d;        /* columns of logits, s and coarse blocks; columns of z */
     const float *logits, *z, *squared_norm;
     float *s, *out_x, *out_adj, *degree, *inverse, *link, *entropy;
-    float *propagated, *gram, *log_sum; /* kept: AS [N, W], SᵀS [K, W], log Σ exp of the logits [N] */
+    float *propagated, *gram, *log_sum; /* saved for backward: AS [N, W], SᵀS [K, W], log Σ exp of the logits [N] */
     const i64 *indptr_t, *indices_t;    /* Aᵀ by rows */
     const float *values_t;
-    const float *of_s, *of_x, *of_adj, *of_degree, *of_inverse, *of_link, *of_entropy; /* gradients; NULL: zero */
+    const float *d_s, *d_x, *d_adj, *d_degree, *d_inverse, *d_link, *d_entropy; /* gradients of the outputs; NULL: zero */
     float *grad_logits, *grad_z, *grad_adj;
-    float *work;        /* three blocks [largest, W] for each thread */
-    i64 largest;        /* nodes or clusters of a graph */
+    float *work;        /* workspace: three blocks [largest, W] per thread */
+    i64 largest;        /* the maximum number of nodes or clusters of a graph */
 } Pooling;
 
 FAST static void pool_forward(void *context, i64 g, int rank) {
@@ -67,7 +67,7 @@ FAST static void pool_forward(void *context, i64 g, int rank) {
         gram_norm += dot(gram + i * w, gram + i * w, k);
         trace += adj[i * w + i];
     }
-    /* A difference within rounding counts as zero. */
+    /* A value within rounding error of zero counts as zero. */
     const double largest = norm + gram_norm, squared = largest - 2 * trace;
     p->link[g] = squared > 8 * FLT_EPSILON * largest + FLT_MIN ? (float)sqrt(squared) : 0;
     p->entropy[g] = n && k ? (float)(entropy / n) : 0;
@@ -80,29 +80,29 @@ FAST static void pool_backward(void *context, i64 g, int rank) {
     float *work = p->work + rank * 3 * p->largest * w;
     const i64 n = graphs->sizes[g], k = p->clusters[g], r = graphs->starts[g], c = p->cluster[g];
     const float *s = p->s + r * w, *as = p->propagated + r * w, *gram = p->gram + c * w;
-    float *of_adj = work, *through = work + p->largest * w, *of_s = through + p->largest * w;
-    const float half = p->of_link && p->link[g] > 0 ? p->of_link[g] / (2 * p->link[g]) : 0; /* of the square */
-    for (i64 i = 0; i < k; i++) { /* of A': itself, its degrees, its trace */
-        float more = p->of_degree ? p->of_degree[c + i] : 0;
+    float *d_adj = work, *through = work + p->largest * w, *d_s = through + p->largest * w;
+    const float half = p->d_link && p->link[g] > 0 ? p->d_link[g] / (2 * p->link[g]) : 0; /* gradient of the squared loss */
+    for (i64 i = 0; i < k; i++) { /* gradient of A': from A', its degrees and its trace */
+        float more = p->d_degree ? p->d_degree[c + i] : 0;
         const float inverse = p->inverse[c + i];
-        if (p->of_inverse) more -= p->of_inverse[c + i] * inverse * inverse;
-        for (i64 j = 0; j < k; j++) of_adj[i * w + j] = (p->of_adj ? p->of_adj[(c + i) * w + j] : 0) + more;
-        of_adj[i * w + i] -= 2 * half;
+        if (p->d_inverse) more -= p->d_inverse[c + i] * inverse * inverse;
+        for (i64 j = 0; j < k; j++) d_adj[i * w + j] = (p->d_adj ? p->d_adj[(c + i) * w + j] : 0) + more;
+        d_adj[i * w + i] -= 2 * half;
     }
     for (i64 i = 0; i < n; i++) {
-        if (p->of_s) memcpy(of_s + i * w, p->of_s + (r + i) * w, k * sizeof(float));
-        else memset(of_s + i * w, 0, k * sizeof(float));
+        if (p->d_s) memcpy(d_s + i * w, p->d_s + (r + i) * w, k * sizeof(float));
+        else memset(d_s + i * w, 0, k * sizeof(float));
     }
-    if (p->of_x) {
-        gemm(by_rows(p->z + r * d, d), transposed(p->of_x + c * d, d), of_s, w, n, k, d, NULL, 1);
-        gemm(by_rows(s, w), by_rows(p->of_x + c * d, d), p->grad_z + r * d, d, n, d, k, NULL, 0);
+    if (p->d_x) {
+        gemm(by_rows(p->z + r * d, d), transposed(p->d_x + c * d, d), d_s, w, n, k, d, NULL, 1);
+        gemm(by_rows(s, w), by_rows(p->d_x + c * d, d), p->grad_z + r * d, d, n, d, k, NULL, 0);
     } else
         memset(p->grad_z + r * d, 0, n * d * sizeof(float));
-    gemm(by_rows(as, w), transposed(of_adj, w), of_s, w, n, k, k, NULL, 1);
-    gemm(by_rows(s, w), by_rows(of_adj, w), through, w, n, k, k, NULL, 0);
+    gemm(by_rows(as, w), transposed(d_adj, w), d_s, w, n, k, k, NULL, 1);
+    gemm(by_rows(s, w), by_rows(d_adj, w), through, w, n, k, k, NULL, 0);
     if (graphs->dense) {
         const float *a = graphs->adj + r * graphs->lda;
-        gemm(transposed(a, graphs->lda), by_rows(through, w), of_s, w, n, k, n, NULL, 1);
+        gemm(transposed(a, graphs->lda), by_rows(through, w), d_s, w, n, k, n, NULL, 1);
         if (p->grad_adj) {
             float *to = p->grad_adj + r * graphs->lda;
             gemm(by_rows(through, w), transposed(s, w), to, graphs->lda, n, n, k, NULL, 0);
@@ -116,15 +116,15 @@ FAST static void pool_backward(void *context, i64 g, int rank) {
             for (i64 e = p->indptr_t[r + i]; e < p->indptr_t[r + i + 1]; e++) {
                 const float v = p->values_t ? p->values_t[e] : 1.0f;
                 const float *from = through + (p->indices_t[e] - r) * w;
-                for (i64 j = 0; j < k; j++) of_s[i * w + j] += v * from[j];
+                for (i64 j = 0; j < k; j++) d_s[i * w + j] += v * from[j];
             }
-    for (i64 i = 0; i < k; i++) /* of SᵀS: 2 half · SᵀS, twice because S stands there twice */
-        for (i64 j = 0; j < k; j++) of_adj[i * w + j] = 4 * half * gram[i * w + j];
-    gemm(by_rows(s, w), by_rows(of_adj, w), of_s, w, n, k, k, NULL, 1);
-    const float spread = p->of_entropy && n ? p->of_entropy[g] / n : 0;
+    for (i64 i = 0; i < k; i++) /* gradient of SᵀS: 2 half · SᵀS, doubled because S occurs twice */
+        for (i64 j = 0; j < k; j++) d_adj[i * w + j] = 4 * half * gram[i * w + j];
+    gemm(by_rows(s, w), by_rows(d_adj, w), d_s, w, n, k, k, NULL, 1);
+    const float spread = p->d_entropy && n ? p->d_entropy[g] / n : 0;
     for (i64 i = 0; i < n; i++) {
         const float *row = s + i * w, *logits = p->logits + (r + i) * w;
-        float *g_s = of_s + i * w, *to = p->grad_logits + (r + i) * w, along = 0;
+        float *g_s = d_s + i * w, *to = p->grad_logits + (r + i) * w, along = 0;
         for (i64 j = 0; j < k; j++) {
             g_s[j] -= spread * (logits[j] - p->log_sum[r + i]);
             along += g_s[j] * row[j];

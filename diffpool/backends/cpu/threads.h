@@ -1,12 +1,12 @@
-/* Threads that survive company.
+/* A thread pool for machines that are shared with other processes.
  *
- * A call divides its work into pieces; the calling thread and a few workers claim them one by one. A caller that finds no
- * piece left waits only for workers that are in the middle of one. A worker that the operating system keeps off its core
- * (a busy machine, a container with a small quota) costs nothing if it never starts. If it is stopped in the middle of a
- * piece, the caller waits, and then does without workers for a while. A result does not depend on the number of threads.
+ * A call divides its work into pieces; the calling thread and a few workers claim them one by one. When no piece is left,
+ * the caller waits only for workers that are still processing one. A worker that is not scheduled (a busy machine, a
+ * container with a small CPU quota) costs nothing if it has not claimed a piece. If it is preempted while processing one,
+ * the caller waits, and then works without workers for a while. Results do not depend on the number of threads.
  *
- * Between calls a worker stays awake for a millisecond, because waking up takes a tenth of one on a virtual machine; it
- * yields its core to any other process meanwhile, and then sleeps. */
+ * Between calls, workers stay awake for one millisecond, because waking up takes 0.1 ms on a virtual machine. Meanwhile
+ * they yield their cores to other processes. Then they sleep. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -14,18 +14,18 @@
 #include <time.h>
 
 #define MAX_THREADS 64
-#define AWAKE 1000000   /* ns that a worker stays awake without work */
-#define PATIENCE 50000  /* ns that a caller waits awake for a worker */
-#define STALL 1000000   /* ns that a caller waits before it takes the machine for busy */
-#define REST 100000000  /* ns without workers then */
+#define AWAKE 1000000   /* ns before an idle worker sleeps */
+#define PATIENCE 50000  /* ns before a waiting caller sleeps */
+#define STALL 1000000   /* ns of waiting after which the machine counts as busy */
+#define REST 100000000  /* ns without workers on a busy machine */
 
 typedef void (*Piece)(void *context, i64 piece, int rank);
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
-    int workers;          /* that were started */
-    atomic_int places;    /* workers that may still join the current call */
+    int workers;          /* number of workers started */
+    atomic_int openings;  /* workers that may still join the current call */
     atomic_int active;    /* workers in the current call */
     atomic_flag taken;    /* whether a call is running */
     atomic_llong rest;    /* the time until which callers do without workers */
@@ -43,7 +43,7 @@ static i64 now(void) {
     return (i64)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Stay awake for some ns, or until *value is zero (or not, if `wanted`). */
+/* Stay awake for `ns` nanoseconds, or until *value is zero (nonzero if `wanted`). */
 static void stay_awake(atomic_int *value, int wanted, i64 ns) {
     const i64 end = now() + ns;
     do
@@ -65,10 +65,10 @@ static void work(int rank) {
 static void *worker(void *unused) {
     (void)unused;
     for (;;) {
-        stay_awake(&pool.places, 1, AWAKE);
+        stay_awake(&pool.openings, 1, AWAKE);
         pthread_mutex_lock(&pool.lock);
-        while (!atomic_load(&pool.places)) pthread_cond_wait(&pool.wake, &pool.lock);
-        const int rank = atomic_fetch_sub(&pool.places, 1);
+        while (!atomic_load(&pool.openings)) pthread_cond_wait(&pool.wake, &pool.lock);
+        const int rank = atomic_fetch_sub(&pool.openings, 1);
         atomic_fetch_add(&pool.active, 1);
         pthread_mutex_unlock(&pool.lock);
         work(rank);
@@ -85,7 +85,7 @@ static void forget_workers(void) {
     pthread_cond_init(&pool.wake, NULL);
     pthread_cond_init(&pool.done, NULL);
     pool.workers = 0;
-    atomic_store(&pool.places, 0);
+    atomic_store(&pool.openings, 0);
     atomic_store(&pool.active, 0);
     atomic_flag_clear(&pool.taken);
 }
@@ -95,14 +95,14 @@ static void start_workers(int count) {
     if (!registered) registered = !pthread_atfork(NULL, NULL, forget_workers);
     while (pool.workers < count) {
         pthread_t thread;
-        if (pthread_create(&thread, NULL, worker, NULL)) return; /* fewer will do */
+        if (pthread_create(&thread, NULL, worker, NULL)) return; /* continue with fewer */
         pthread_detach(thread);
         pool.workers++;
     }
 }
 
-/* Call piece(context, i, rank) for each i below `pieces`, in any order; ranks are below `threads`. Inside another call, while
- * another thread of the process has the workers, or while these rest, the pieces are done here one after the other. */
+/* Call piece(context, i, rank) for each i < `pieces`, in any order, with rank < `threads`. The calling thread processes all
+ * pieces itself inside another call, while another thread uses the workers, and while the machine counts as busy. */
 static void parallel(Piece piece, void *context, i64 pieces, int threads) {
     threads = (int)MIN(MIN(threads, MAX_THREADS), pieces);
     if (threads <= 1 || inside || now() < atomic_load(&pool.rest) || atomic_flag_test_and_set(&pool.taken)) {
@@ -116,12 +116,12 @@ static void parallel(Piece piece, void *context, i64 pieces, int threads) {
     pool.context = context;
     pool.pieces = pieces;
     atomic_store(&pool.next, 0);
-    atomic_store(&pool.places, MIN(threads - 1, pool.workers));
+    atomic_store(&pool.openings, MIN(threads - 1, pool.workers));
     pthread_cond_broadcast(&pool.wake);
     pthread_mutex_unlock(&pool.lock);
     work(0);
     pthread_mutex_lock(&pool.lock);
-    atomic_store(&pool.places, 0); /* nobody joins any more */
+    atomic_store(&pool.openings, 0); /* no more workers may join */
     pthread_mutex_unlock(&pool.lock);
     const i64 begin = now();
     stay_awake(&pool.active, 0, PATIENCE);

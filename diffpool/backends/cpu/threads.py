@@ -1,8 +1,8 @@
-"""How many threads compute on the CPU.
+"""The number of CPU threads.
 
-PyTorch's own threads spin while they wait for each other. On small batches they gain little, and they stall for
-milliseconds whenever another process has one of the cores. So training on small batches gives PyTorch one thread and
-leaves the other cores to the C kernels, whose threads sleep while they wait.
+PyTorch's threads busy-wait for each other. On small batches they gain little, and they stall for milliseconds whenever
+another process occupies one of the cores. So training on small batches uses one PyTorch thread and leaves the other
+cores to the C kernels, whose threads yield or sleep while they wait.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 import torch
 
 CGROUP = Path("/sys/fs/cgroup")
-SMALL = 4096  # rows of one model in a step
+SMALL = 4096  # rows per model and step
 
-_granted: int | None = None  # threads of the kernels while PyTorch has one
+_granted: int | None = None  # threads of the kernels while PyTorch uses one
 
 
 def num_threads() -> int:
-    """The number of threads that a kernel may use: PyTorch's setting, but not more than the process may use."""
+    """The number of threads that a kernel may use: PyTorch's setting, but at most the number of usable cores."""
     return min(_granted or torch.get_num_threads(), usable_cores())
 
 
 @contextmanager
 def threads_for(rows: float) -> Iterator[None]:
-    """Give PyTorch one thread if a step has few rows for each model; the kernels keep theirs."""
+    """Limit PyTorch to one thread if a step has few rows per model; the kernels keep theirs."""
     global _granted
     if rows >= SMALL or _granted is not None or torch.get_num_threads() == 1:
         yield
@@ -60,5 +60,5 @@ def container_quota(cgroup: Path) -> float | None:
             quota = (cgroup / "cpu" / "cpu.cfs_quota_us").read_text()
             period = (cgroup / "cpu" / "cpu.cfs_period_us").read_text()
         return int(quota) / int(period) if int(quota) > 0 else None
-    except (OSError, ValueError):  # no such file, or "max"
+    except (OSError, ValueError):  # no such file, or the quota is "max"
         return None

@@ -1,6 +1,7 @@
-"""Triton kernels for NVIDIA GPUs, float32.
+"""Triton kernels for NVIDIA GPUs (float32).
 
-With TRITON_INTERPRET=1 in the environment they run on the CPU, in Triton's interpreter: slow, for tests.
+If the environment variable TRITON_INTERPRET is 1, they run on the CPU in Triton's interpreter, which is slow. Tests use
+this.
 """
 
 import os

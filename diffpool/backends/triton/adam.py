@@ -1,6 +1,6 @@
-"""Adam for M models side by side on a GPU, as one Triton kernel: a pass over the parameters in place of a dozen.
+"""Adam for M models as one Triton kernel: one pass over the parameters instead of a dozen.
 
-The reference is the rest of `training.optimizer.Optimizer.step`.
+The reference is `training.optimizer.adam_update`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ def _adam(
 ):  # fmt: skip
     model = tl.program_id(0).to(tl.int64)
     if tl.load(present + model):
-        place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-        here = place < count
-        place = model * count + place
-        p = tl.load(parameters + place, mask=here, other=0.0)
-        g = tl.load(gradient + place, mask=here, other=0.0)
+        index = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        here = index < count
+        index = model * count + index
+        p = tl.load(parameters + index, mask=here, other=0.0)
+        g = tl.load(gradient + index, mask=here, other=0.0)
         g = g * tl.minimum(tl.load(clip + model) / (tl.load(norm + model) + 1e-6), 1.0)
         if DECAY:
-            g += p * tl.load(decay + place, mask=here, other=0.0)
-        m = tl.load(mean + place, mask=here, other=0.0)
-        v = tl.load(square + place, mask=here, other=0.0)
+            g += p * tl.load(decay + index, mask=here, other=0.0)
+        m = tl.load(mean + index, mask=here, other=0.0)
+        v = tl.load(square + index, mask=here, other=0.0)
         m += (1 - FIRST) * (g - m)
         v += (1 - SECOND) * (g * g - v)
         n = tl.load(steps + model).to(tl.float64)
         step = (tl.load(rate + model) / (1 - tl.exp(n * LOG_FIRST))).to(tl.float32)
         spread = tl.sqrt(1 - tl.exp(n * LOG_SECOND)).to(tl.float32)
-        tl.store(mean + place, m, mask=here)
-        tl.store(square + place, v, mask=here)
-        tl.store(parameters + place, p - step * m / (tl.sqrt(v) / spread + eps), mask=here)
+        tl.store(mean + index, m, mask=here)
+        tl.store(square + index, v, mask=here)
+        tl.store(parameters + index, p - step * m / (tl.sqrt(v) / spread + eps), mask=here)
 
 
 def adam(
@@ -56,7 +56,7 @@ def adam(
 ) -> None:
     """Update parameters, mean and square [M, P] in place for the models that are `present` [M].
 
-    The gradient is clipped to `clip` [M, 1] by its `norm` [M, 1]; `steps` [M, 1] counts this step already.
+    The gradient is clipped to `clip` [M, 1] by its `norm` [M, 1]; `steps` [M, 1] includes this step.
     """
     models, count = parameters.shape
     first, second = betas

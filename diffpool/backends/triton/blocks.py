@@ -1,10 +1,9 @@
-"""The products of ragged blocks on a GPU, as Triton kernels: every graph's block in one launch, nothing padded.
+"""Products of ragged blocks as Triton kernels: all graphs in one launch, without padding.
 
-A program computes a tile of the result that lies in one graph; `tiles.Tiles` lists them. Columns that a graph does not
-have are neither computed nor read, so that a batch of small graphs with a large one among them costs what its blocks
-cost. They are read up to the next multiple of four only, four at once: every kernel that writes a local matrix writes
-zeros there. The reference is the loop over graphs in `segment`. Under `TRITON_INTERPRET=1` the kernels run on the CPU,
-which is how they are tested without a GPU.
+A program computes one tile of the result, which lies within one graph; `tiles.Tiles` lists the tiles. Columns that a
+graph does not have are neither computed nor read, so the cost of one large graph does not spread to the rest
+of the batch. Columns are read up to the next multiple of four, because four are loaded at once; every kernel that
+writes a local matrix writes zeros there. The reference is `segment.block_product`.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from torch import Tensor
 from diffpool.backends.triton.tiles import aligned, tiles_of
 from diffpool.layout import Layout
 
-DEPTH = 32  # of a step of a product
+DEPTH = 32  # block size of the inner dimension of a product
 
 
 @triton.jit
 def tile_range(tiles, starts, sizes, ROWS: tl.constexpr):
-    """Of this program's tile: its graph, its first row, and the row behind its last one. Idle ones end early."""
+    """The graph, first row and end row (exclusive) of this program's tile. An unused tile has first ≥ end."""
     graph = tl.load(tiles + 2 * tl.program_id(0))
     first = tl.load(tiles + 2 * tl.program_id(0) + 1)
     return graph, first, tl.minimum(tl.load(starts + graph) + tl.load(sizes + graph), first + ROWS)
 
 
 @triton.jit
-def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
-    """Of this program's tile: its graph, its rows, which of them are the graph's, and whether any is."""
+def load_tile(tiles, starts, sizes, ROWS: tl.constexpr):
+    """The graph and rows of this program's tile, which rows belong to the graph, and whether there are any."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     rows = first + tl.arange(0, ROWS)
     return graph, rows, rows < end, first < end
@@ -42,13 +41,13 @@ def tile_place(tiles, starts, sizes, ROWS: tl.constexpr):
 
 @triton.jit
 def reach(k, ld):
-    """How many columns of a local matrix are read and written: k, and zeros up to the next multiple of four."""
+    """The number of columns of a local matrix that are read and written: k, rounded up to a multiple of four."""
     return tl.minimum((k + 3) // 4 * 4, ld)
 
 
 @triton.jit
 def local_columns(graph, counts, ldb, width, LOCAL: tl.constexpr):
-    """How many of `width` columns of a product are wanted, read of its second factor, and written: zeros at the end."""
+    """The number of columns of a product that count, that are read from the second factor, and that are written."""
     limit, readable, last = width, width, width
     if LOCAL:
         k = tl.load(counts + graph)
@@ -57,8 +56,8 @@ def local_columns(graph, counts, ldb, width, LOCAL: tl.constexpr):
 
 
 @triton.jit
-def limit_of(graph, counts, width, LOCAL: tl.constexpr):
-    """How many of `width` columns the rows of a graph have: as many as `counts` says where they are local."""
+def column_limit(graph, counts, width, LOCAL: tl.constexpr):
+    """The number of columns of the rows of a graph: at most `width`, and given by `counts` if they are local."""
     k = tl.load(counts + graph)
     if LOCAL:
         return tl.minimum(k, width)
@@ -68,33 +67,33 @@ def limit_of(graph, counts, width, LOCAL: tl.constexpr):
 
 @triton.jit
 def load_rows(matrix, rows, here, column, limit, ld, LOCAL: tl.constexpr):
-    """Entries of some rows and columns, zero from `limit` on."""
-    place = matrix + rows[:, None] * ld + column[None, :]
+    """Load a block of rows and columns; columns from `limit` on are zero."""
+    pointers = matrix + rows[:, None] * ld + column[None, :]
     if LOCAL:
-        x = tl.load(place, mask=here[:, None] & (column < reach(limit, ld))[None, :], other=0.0)
+        x = tl.load(pointers, mask=here[:, None] & (column < reach(limit, ld))[None, :], other=0.0)
         return tl.where((column < limit)[None, :], x, 0.0)
     else:
-        return tl.load(place, mask=here[:, None] & (column < limit)[None, :], other=0.0)
+        return tl.load(pointers, mask=here[:, None] & (column < limit)[None, :], other=0.0)
 
 
 @triton.jit
 def store_rows(matrix, x, rows, here, column, limit, ld, LOCAL: tl.constexpr):
-    """Write entries of some rows and columns; local ones with zeros behind them."""
-    place = matrix + rows[:, None] * ld + column[None, :]
+    """Store a block of rows and columns; local columns are followed by zeros."""
+    pointers = matrix + rows[:, None] * ld + column[None, :]
     if LOCAL:
         x = tl.where((column < limit)[None, :], x, 0.0)
-        tl.store(place, x, mask=here[:, None] & (column < reach(limit, ld))[None, :])
+        tl.store(pointers, x, mask=here[:, None] & (column < reach(limit, ld))[None, :])
     else:
-        tl.store(place, x, mask=here[:, None] & (column < limit)[None, :])
+        tl.store(pointers, x, mask=here[:, None] & (column < limit)[None, :])
 
 
 @triton.jit
 def add_product(
     total, a, b, rows, here, columns, wanted, many, readable, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
 ):  # fmt: skip
-    """Add A B to `total`: some rows of a × some columns of b, over the first `many` columns of a and rows of b.
+    """Add A B to `total`: a block of rows of a × columns of b, summed over the first `many` columns of a and rows of b.
 
-    Of a the first `readable` columns are read, `many` or more: there the product is with zero.
+    The first `readable` ≥ `many` columns of a are read; the extra ones are multiplied by zero.
     """
     for step in range(0, many, DEPTH):
         inner = step + tl.arange(0, DEPTH)
@@ -117,9 +116,9 @@ def add_product(
 def add_transposed(
     total, a, b, rows, here, columns, wanted, many, readable, lda, ldb, PRECISION: tl.constexpr, DEPTH: tl.constexpr
 ):  # fmt: skip
-    """Add A Bᵀ to `total`: some rows of a × some rows of b, over the first `many` columns of both.
+    """Add A Bᵀ to `total`: a block of rows of a × rows of b, summed over the first `many` columns of both.
 
-    Of both the first `readable` columns are read, `many` or more: one of them is zero there.
+    The first `readable` ≥ `many` columns of both are read; in the extra ones, a or b is zero.
     """
     for step in range(0, many, DEPTH):
         inner = step + tl.arange(0, DEPTH)
@@ -143,8 +142,8 @@ def _nn(
     LOCAL: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A_g B_g: rows of a graph × columns of b, over its clusters."""
-    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    """A_g B_g: rows of a graph × columns of b, summed over its clusters."""
+    graph, rows, here, live = load_tile(tiles, row_start, row_size, ROWS)
     k = tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     limit, readable, last = local_columns(graph, counts, ldb, width, LOCAL)
@@ -172,13 +171,13 @@ def _tn(
     LOCAL: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A_gᵀ B_g: clusters of a graph × columns of b, over its rows. A symmetric result is computed by half."""
-    graph, clusters, here, live = tile_place(tiles, column_start, column_size, ROWS)
+    """A_gᵀ B_g: clusters of a graph × columns of b, summed over its rows. Half of a symmetric result is mirrored."""
+    graph, clusters, here, live = load_tile(tiles, column_start, column_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     limit, readable, last = local_columns(graph, counts, ldb, width, LOCAL)
     first = tl.multiple_of(tl.load(tiles + 2 * tl.program_id(0) + 1) - start, 32)
-    place = first + tl.arange(0, ROWS)
+    index = first + tl.arange(0, ROWS)
     needed = live & (tl.program_id(1) * COLUMNS < limit)
     if SYMMETRIC:
         needed = needed & (tl.program_id(1) * COLUMNS + COLUMNS > first)
@@ -189,8 +188,8 @@ def _tn(
         for step in range(0, n, DEPTH):
             inner = step + tl.arange(0, DEPTH)
             left = tl.load(
-                a + (begin + inner)[None, :] * lda + place[:, None],
-                mask=(place < reach(k, lda))[:, None] & (inner < n)[None, :],
+                a + (begin + inner)[None, :] * lda + index[:, None],
+                mask=(index < reach(k, lda))[:, None] & (inner < n)[None, :],
                 other=0.0,
             )
             right = tl.load(
@@ -205,8 +204,8 @@ def _tn(
             total += tl.load(to, mask=here[:, None] & wanted[None, :], other=0.0)
         inside = here[:, None] & (columns < last)[None, :]
         if SYMMETRIC:
-            inside = inside & (columns[None, :] >= place[:, None])
-            mirrored = out + (start + columns)[None, :] * ldo + place[:, None]
+            inside = inside & (columns[None, :] >= index[:, None])
+            mirrored = out + (start + columns)[None, :] * ldo + index[:, None]
             tl.store(mirrored, total, mask=inside & wanted[None, :])
         tl.store(to, total, mask=inside)
 
@@ -218,8 +217,8 @@ def _nt(
     LOCAL: tl.constexpr, ADD: tl.constexpr, SCALED: tl.constexpr, SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A_g B_gᵀ: rows of a graph × its clusters, over the columns of both. SCALED: plus a multiple of another matrix."""
-    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    """A_g B_gᵀ: rows of a graph × its clusters, summed over columns. SCALED: plus a multiple of another matrix."""
+    graph, rows, here, live = load_tile(tiles, row_start, row_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     clusters = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     limit = tl.minimum(k, width)
@@ -227,8 +226,8 @@ def _nt(
         wanted = clusters < limit
         end, readable = depth, depth
         if LOCAL:
-            many = tl.load(counts + graph)
-            end, readable = tl.minimum(many, depth), reach(many, tl.minimum(lda, ldb))
+            count = tl.load(counts + graph)
+            end, readable = tl.minimum(count, depth), reach(count, tl.minimum(lda, ldb))
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
             total, a, b + start * ldb, rows, here, clusters, wanted, end, readable, lda, ldb, PRECISION, DEPTH
@@ -259,56 +258,63 @@ def product(
 ) -> Tensor:
     """One of the products of `segment` in float32.
 
-    The columns of b are `local`: a graph has as many of them as rows in that layout; `columns` if the result is square.
-    With `out` the product is added to it. `clean`: rows of no graph and columns that a graph does not have are zero;
-    else they are left as they were in memory, for a reader that does not look at them. `scale` [N] multiplies the rows
-    of an nn. To an nt it adds `extra`, a matrix like the result, each graph's multiplied by `scale` [B]. `symmetric`
-    says that the result of a square tn is.
+    Optional arguments:
+        local: the columns of b are local: a graph has as many as it has rows in this layout.
+        out: add the product to this matrix.
+        clean: set rows of no graph and columns that a graph does not have to zero; otherwise they are not written.
+        scale: for "nn", multiply the rows of the result by `scale` [N]; for "nt", see `extra`.
+        extra: for "nt", add this matrix, with the block of each graph multiplied by `scale` [B].
+        symmetric: the result of a square "tn" is symmetric.
     """
     add = out is not None
     over = columns if form == "tn" else rows
     if out is None:
-        out = room_for(a, shape, over, form == "nt" or local is not None, clean)
+        out = new_buffer(a, shape, over, form == "nt" or local is not None, clean)
     if out.numel() == 0:
         return out
     a, b = by_rows(a), by_rows(b)
     other = a if extra is None else by_rows(extra)
     strides = (a.stride(0), b.stride(0), out.stride(0), shape[1], a.shape[1])
-    wide = column_block(shape[1])
-    where = block_places(form, rows, columns)
+    block = column_block(shape[1])
+    where = block_arguments(form, rows, columns)
     counts = (columns if local is None else local).device_sizes
-    grid = (len(tiles_of(over).table), triton.cdiv(shape[1], wide))
+    grid = (len(tiles_of(over).table), triton.cdiv(shape[1], block))
     kernel = {"nn": _nn, "tn": _tn, "nt": _nt}[form]
     with nullcontext() if form == "nt" else any_order():
         kernel[grid](
             a, b, out, *where, counts, a if scale is None else scale, other, other.stride(0), *strides,
             LOCAL=local is not None, ADD=add, SCALED=scale is not None, SYMMETRIC=symmetric, PRECISION=precision(),
-            ROWS=tiles_of(over).rows, DEPTH=DEPTH, COLUMNS=wide,
+            ROWS=tiles_of(over).rows, DEPTH=DEPTH, COLUMNS=block,
         )  # fmt: skip
     return out
 
 
-def block_places(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
-    """What a kernel must know of the blocks: tiles of the result, starts and sizes of rows and columns."""
+def block_arguments(form: str, rows: Layout, columns: Layout) -> tuple[Tensor, ...]:
+    """The kernel arguments that describe blocks: tiles of the result, starts and sizes of rows and columns."""
     tiles = tiles_of(columns).table if form == "tn" else tiles_of(rows).table
-    of_rows = (rows.device_starts, rows.device_sizes)
-    return tiles, *of_rows, columns.device_starts, columns.device_sizes
+    return (
+        tiles,
+        rows.device_starts,
+        rows.device_sizes,
+        columns.device_starts,
+        columns.device_sizes,
+    )
 
 
-def places(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
-    """What a kernel must know of the rows of the graphs, and how many local columns each graph has, if any."""
+def row_arguments(rows: Layout, clusters: Layout | None) -> tuple[Tensor, ...]:
+    """The kernel arguments that describe rows: tiles, starts, sizes, and the number of local columns of each graph."""
     counts = rows.device_sizes if clusters is None else clusters.device_sizes
     return tiles_of(rows).table, rows.device_starts, rows.device_sizes, counts
 
 
 def local_width(clusters: Layout) -> int:
-    """Columns of a matrix with local columns, so that its rows start where four numbers are read at once."""
+    """The width of a matrix with local columns; its rows are aligned for vectorized loads."""
     return aligned(clusters.largest)
 
 
 @triton.jit(do_not_specialize=["n"])
 def _zero_rest(out, real, n, ld, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Zero where a row is of no graph."""
+    """Set rows of no graph to zero."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     rest = (rows < n) & (tl.load(real + rows, mask=rows < n, other=1) == 0)
     if tl.max(rest.to(tl.int32), 0) > 0:
@@ -319,10 +325,12 @@ def _zero_rest(out, real, n, ld, width, ROWS: tl.constexpr, COLUMNS: tl.constexp
             tl.store(to, zero, mask=rest[:, None] & (columns < width)[None, :])
 
 
-def room_for(like: Tensor, shape: Sequence[int], rows: Layout, local: bool, clean: bool) -> Tensor:
-    """A matrix for what is computed of the rows of graphs, or of the columns that each has, if they are `local`.
+def new_buffer(
+    like: Tensor, shape: Sequence[int], rows: Layout, local: bool, clean: bool
+) -> Tensor:
+    """A new matrix for a kernel that writes the rows of graphs, and only the columns that a graph has if `local`.
 
-    What is not computed is zero if `clean`.
+    With `clean`, everything that the kernel does not write is zero.
     """
     if clean and local:
         return like.new_zeros(*shape)
@@ -336,18 +344,18 @@ def room_for(like: Tensor, shape: Sequence[int], rows: Layout, local: bool, clea
 
 
 def by_rows(t: Tensor) -> Tensor:
-    """The matrix with the entries of a row side by side in memory."""
+    """The matrix with contiguous rows."""
     return t if t.stride(1) == 1 else t.contiguous()
 
 
-FIRST = 64  # columns
+FIRST = 64  # columns of the smallest size class
 
 
 def whole_rows(tile: int, width: int, local: bool) -> dict[str, int]:
-    """How a kernel reads whole rows, once: as many at a time as fit into registers.
+    """Launch options of a kernel that loads whole rows, as many at a time as fit into registers.
 
-    Local columns come in sizes, each twice as many as the one before (`row_size`): in a batch with large graphs most
-    are small.
+    Local columns have size classes, each twice as wide as the one before (`size_class`), because most graphs are small
+    even in a batch with large ones.
     """
     columns = triton.next_power_of_2(width)
     first = min(FIRST, columns) if local else columns
@@ -357,8 +365,8 @@ def whole_rows(tile: int, width: int, local: bool) -> dict[str, int]:
 
 
 @triton.jit
-def row_size(limit, FIRST: tl.constexpr, SIZES: tl.constexpr):
-    """The number of the size that holds rows with `limit` columns: of FIRST, twice as many, and so on."""
+def size_class(limit, FIRST: tl.constexpr, SIZES: tl.constexpr):
+    """The smallest size class that holds `limit` columns; class i has FIRST · 2ⁱ columns."""
     number = 0 * limit
     for size in tl.static_range(SIZES - 1):
         number += (limit > (FIRST << size)).to(number.dtype)
@@ -367,12 +375,12 @@ def row_size(limit, FIRST: tl.constexpr, SIZES: tl.constexpr):
 
 @triton.constexpr_function
 def rows_at_once(rows: int, columns: int) -> int:
-    """How many of a tile's whole rows a program has in registers."""
+    """The number of whole rows that a program keeps in registers."""
     return min(rows, max(2048 // columns, 1))
 
 
 def column_block(width: int) -> int:
-    """How many columns of a result a program computes."""
+    """The number of columns of the result per program."""
     if width >= 256 and precision() == "tf32":
         return 128
     return 64 if width > 32 else 32 if width > 16 else 16
@@ -380,11 +388,11 @@ def column_block(width: int) -> int:
 
 @contextmanager
 def any_order() -> Iterator[None]:
-    """Kernels compiled in here take factors in any order of memory from the tensor cores.
+    """Compile kernels with tensor core instructions that accept factors in any memory order.
 
-    Hopper's own instructions (wgmma) want TF32 factors with the numbers that are summed over side by side, as in A Bᵀ.
-    For other products Triton copies their factors four bytes at a time, which made them three times slower than the
-    older instructions do.
+    Hopper's instructions (wgmma) require TF32 factors that are contiguous along the summed dimension, as in A Bᵀ. For
+    other products Triton copies the factors four bytes at a time, which is three times slower than using the older
+    instructions.
     """
     name = "DISABLE_MMA_V3"  # read by Triton's compiler
     before = os.environ.get(name)
@@ -399,8 +407,8 @@ def any_order() -> Iterator[None]:
 
 
 def precision() -> str:
-    """How a product of float32 is computed: exactly, unless PyTorch is told that TF32 will do.
+    """The precision of float32 products: "ieee", unless PyTorch is set to allow TF32.
 
-    Triton's third way, three products of TF32 that together are exact, is three times slower than "ieee" on an H200.
+    Triton's third option, "tf32x3", is three times slower than "ieee" on an H200.
     """
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"

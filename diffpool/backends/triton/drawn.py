@@ -1,6 +1,6 @@
 """Batches drawn on the device from the indices of their graphs, for captured steps.
 
-The sizes of the graphs are known to the device only, the edges stay where the data set has them, and rows and columns
+Only the device knows the sizes of the graphs. The edges are read from the data set without a copy. Rows and columns
 have a fixed capacity.
 """
 
@@ -25,7 +25,7 @@ from diffpool.layout import Layout
 from diffpool.nn.classifier import Clusters
 from diffpool.segment import Csr
 
-RARE = 0.02  # the share of rows that may be long where the others are short
+RARE = 0.02  # the maximum share of long rows in a data set of short rows
 
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class DeviceLayout(Layout):
 
 
 def device_layout(sizes: Tensor, rows: int, columns: int) -> DeviceLayout:
-    """The layout of graphs with these sizes [M, B], on their device, with space for `rows` rows per model."""
+    """The layout of graphs with these sizes [M, B], with space for `rows` rows per model, computed on the device."""
     models, graphs = sizes.shape
     tile = tile_rows(models * rows, models * graphs)
     sizes = sizes.contiguous()
@@ -85,34 +85,35 @@ def layout_tables(sizes: Tensor, rows: int, tile: int) -> tuple[Tensor, ...]:
     ends = sizes.cumsum(1)
     begins = ends - sizes  # [M, B], within the model
     local = torch.arange(rows, device=device).expand(models, rows).contiguous()
-    graph = torch.searchsorted(ends, local, right=True)  # B for a row of no graph
+    graph = torch.searchsorted(ends, local, right=True)  # B for rows of no graph
     owned = graph < graphs
     number = torch.arange(models, device=device)[:, None]
     index = torch.where(owned, local - begins.gather(1, graph.clamp(max=graphs - 1)), 0).view(-1)
-    of_row = torch.where(owned, graph + number * graphs, models * graphs).view(-1)
+    graph_of_row = torch.where(owned, graph + number * graphs, models * graphs).view(-1)
     starts = (begins + number * rows).view(-1)
-    # As many tiles as there could be; unneeded ones start after all rows.
+    # The maximum number of tiles; unused ones start after all rows.
     count = (sizes.view(-1) + tile - 1) // tile
     last = count.cumsum(0)
     numbers = torch.arange(models * (rows // tile + graphs), device=device)
-    of_tile = torch.searchsorted(last, numbers, right=True)
-    needed = of_tile < len(count)
-    of_tile = of_tile.clamp(max=len(count) - 1)
-    first = starts[of_tile] + tile * (numbers - (last - count)[of_tile])
+    graph_of_tile = torch.searchsorted(last, numbers, right=True)
+    needed = graph_of_tile < len(count)
+    graph_of_tile = graph_of_tile.clamp(max=len(count) - 1)
+    first = starts[graph_of_tile] + tile * (numbers - (last - count)[graph_of_tile])
     first = torch.where(needed, first, 1 << 30)
-    of_models = last.view(models, graphs)[:, -1]
-    tile_starts = torch.cat([of_models.new_zeros(1), of_models])
-    return starts, of_row, index, owned.view(-1), torch.stack([of_tile, first], 1), tile_starts
+    tile_ends = last.view(models, graphs)[:, -1]
+    tile_starts = torch.cat([tile_ends.new_zeros(1), tile_ends])
+    tiles = torch.stack([graph_of_tile, first], 1)
+    return starts, graph_of_row, index, owned.view(-1), tiles, tile_starts
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
 class Lengths(NamedTuple):
-    """The number of edges of the rows of A: up to `limit`, except for a few rows (see `spmm`)."""
+    """The number of edges per row of A: up to `limit`, with a few exceptions (see `spmm`)."""
 
     limit: int = ANY
-    longer: Tensor | None = None  # those few rows, padded with −1; None if there are none
+    longer: Tensor | None = None  # the exceptions, padded with −1; None if there are none
 
     def drawn(self, indices: Tensor, layout: Layout) -> Lengths:
         """The lengths of a batch of the graphs with these indices [M, B], from those of the data set."""
@@ -125,11 +126,13 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnGraphs(SparseGraphs):
-    """Graphs of a data set as a batch, their edges left in place: `adj` and `adj_t` are the data set's."""
+    """A batch of graphs that shares the edges of its data set: `adj` and `adj_t` are those of the data set."""
 
-    nodes: Tensor | None = None  # [N]: the node of the data set
+    nodes: Tensor | None = None  # [N]: the node in the data set
     shift: Tensor | None = None  # [N]: index in the data set − index in the batch
-    means: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # features and their means
+    means: list[tuple[Tensor, Tensor]] = field(
+        default_factory=list
+    )  # cached: features and their means
     lengths: Lengths = field(default_factory=Lengths)  # of the rows of A
     lengths_t: Lengths = field(default_factory=Lengths)  # and of Aᵀ
 
@@ -138,7 +141,7 @@ class DrawnGraphs(SparseGraphs):
         return _DrawnSpmm.apply(h, self, None)
 
     def propagate_mean(self, h: Tensor) -> Tensor:
-        """D⁻¹A H; that of the input features, which both networks of a level need, is computed once."""
+        """D⁻¹A H; cached for the input features, because both networks of a level need it."""
         if h.requires_grad:
             return _DrawnSpmm.apply(h, self, self.inverse_degree)
         for known, mean in self.means:
@@ -148,20 +151,20 @@ class DrawnGraphs(SparseGraphs):
         return self.means[-1][1]
 
     def with_mean(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """H, D⁻¹A H, and H again: one pass over memory adds their gradients."""
+        """H, D⁻¹A H, and H again, so that their gradients are added in one pass over memory."""
         return _WithMean.apply(h, self)
 
     def product(self, matrix: Csr, h: Tensor, **options: Any) -> Tensor:
-        """The kernel of `spmm` on A or Aᵀ."""
+        """The product of A or Aᵀ with H, by the kernel `spmm`."""
         assert self.nodes is not None
         assert self.shift is not None
         structure = (self.nodes, self.shift, matrix.indptr, matrix.indices, matrix.values)
         lengths = self.lengths if matrix is self.adj else self.lengths_t
-        return spmm(h, *structure, **options, most=lengths.limit, long_rows=lengths.longer)
+        return spmm(h, *structure, **options, max_edges=lengths.limit, long_rows=lengths.longer)
 
 
 class _DrawnSpmm(torch.autograd.Function):
-    """A H, or its rows multiplied by `scale` [N]."""
+    """A H, with rows multiplied by `scale` [N] if given."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs, scale: Tensor | None) -> Tensor:
@@ -175,7 +178,7 @@ class _DrawnSpmm(torch.autograd.Function):
 
 
 class _WithMean(torch.autograd.Function):
-    """H, D⁻¹A H and H again: their gradients are added in one pass over memory, into the first one."""
+    """H, D⁻¹A H and H again; one pass over memory adds all gradients to the first."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs) -> tuple[Tensor, Tensor, Tensor]:
@@ -187,11 +190,11 @@ class _WithMean(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, grad: Tensor, of_mean: Tensor, of_others: Tensor | None
+        ctx: Any, grad: Tensor, grad_mean: Tensor, grad_rest: Tensor | None
     ) -> tuple[Tensor, None]:
         graphs = ctx.graphs
-        options = {"scale": graphs.inverse_degree, "back": True, "more": of_others}
-        return graphs.product(graphs.adj_t, of_mean, out=grad, **options), None
+        options = {"scale": graphs.inverse_degree, "back": True, "addend": grad_rest}
+        return graphs.product(graphs.adj_t, grad_mean, out=grad, **options), None
 
 
 # --- batches ---------------------------------------------------------------------------------------------------------
@@ -200,7 +203,7 @@ _features: WeakKeyDictionary[Any, Tensor] = WeakKeyDictionary()
 
 
 def _aligned_features(batches: Batches) -> Tensor:
-    """The features of a data set with aligned rows: A X is ten times slower without."""
+    """The features of a data set with aligned rows, which make A X ten times faster."""
     known = _features.get(batches)
     if known is None:
         x = batches.x
@@ -209,7 +212,7 @@ def _aligned_features(batches: Batches) -> Tensor:
 
 
 class Drawing:
-    """Batches made on the device from the indices of their graphs."""
+    """Draws batches on the device from the indices of their graphs."""
 
     def __init__(self, batches: Batches):
         self.batches = batches
@@ -217,7 +220,7 @@ class Drawing:
         device = batches.x.device
         graphs = batches.graphs
         sizes = graphs.layout.device_sizes.clone()
-        sizes[-1] = 0  # the index of no graph
+        sizes[-1] = 0  # the last index means "no graph"
         self.sizes = sizes
         self.starts = graphs.layout.starts.to(device)
         self.lengths = self.lengths_t = _lengths(graphs.adj, graphs.layout)
@@ -227,7 +230,7 @@ class Drawing:
     def draw(
         self, indices: Tensor, capacity: Capacity
     ) -> tuple[DrawnGraphs, tuple[DeviceLayout, ...], Tensor, Tensor, Tensor]:
-        """The parts of a batch for graphs [M, B] by index, on the device; one past the last index is no graph."""
+        """The parts of the batch of the graphs with these indices [M, B]; the number of graphs means "no graph"."""
         graphs = self.batches.graphs
         real = indices < len(self.sizes) - 1
         sizes = self.sizes[indices]
@@ -265,7 +268,7 @@ class Drawing:
 
 
 def _lengths(matrix: Csr, layout: Layout) -> Lengths:
-    """The lengths of a data set: `longer` has the indices within each graph, [B, the largest number of a graph]."""
+    """The lengths of a data set; `longer` holds row indices within each graph: [B, max number of long rows]."""
     device = matrix.indptr.device
     edges = matrix.indptr.diff().cpu()
     limit = SHORT if (edges > SHORT).double().mean() <= RARE else LONG

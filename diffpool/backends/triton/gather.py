@@ -1,6 +1,6 @@
-"""Rows of a matrix by their numbers on a GPU, as a Triton kernel: rows beside each other are read together.
+"""Row indexing as a Triton kernel, which loads several rows at once.
 
-The reference is indexing.
+The reference is x[index].
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def _gather(x, numbers, out, n, ld, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(out + rows[:, None] * ld + column[None, :], found, mask=mask)
 
 
-def gather(x: Tensor, numbers: Tensor) -> Tensor:
-    """x[numbers]: [N, D] with an `aligned` D, [R] → [R, D]; x is contiguous and has no gradient."""
+def gather(x: Tensor, index: Tensor) -> Tensor:
+    """x[index]: [N, D] with an `aligned` D, [R] → [R, D]; x is contiguous and has no gradient."""
     assert x.is_contiguous()
     assert x.shape[1] == aligned(x.shape[1])
-    out = x.new_empty(len(numbers), x.shape[1])
+    out = x.new_empty(len(index), x.shape[1])
     if out.numel() > 0:
         columns = min(triton.next_power_of_2(x.shape[1]), 64)
-        _gather[(triton.cdiv(len(numbers), 32), triton.cdiv(x.shape[1], columns))](
-            x, numbers, out, len(numbers), x.shape[1], ROWS=32, COLUMNS=columns
+        _gather[(triton.cdiv(len(index), 32), triton.cdiv(x.shape[1], columns))](
+            x, index, out, len(index), x.shape[1], ROWS=32, COLUMNS=columns
         )
     return out

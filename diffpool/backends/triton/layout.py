@@ -1,4 +1,4 @@
-"""The layout of graphs whose sizes only the device knows, as two Triton kernels in place of some thirty small ones.
+"""The layout of graphs whose sizes only the device knows: two Triton kernels instead of about thirty small ones.
 
 The reference is `drawn.layout_tables`.
 """
@@ -16,20 +16,20 @@ def _starts(
     sizes, starts, tile_starts, first_tile, rows, models, graphs,
     TILE: tl.constexpr, MODELS: tl.constexpr, GRAPHS: tl.constexpr,
 ):  # fmt: skip
-    """First row and first tile of every graph, first tile of every model."""
+    """The first row and first tile of every graph, and the first tile of every model."""
     model, graph = tl.arange(0, MODELS), tl.arange(0, GRAPHS)
     mask = (model < models)[:, None] & (graph < graphs)[None, :]
-    place = model[:, None] * graphs + graph[None, :]
-    n = tl.load(sizes + place, mask=mask, other=0)
+    index = model[:, None] * graphs + graph[None, :]
+    n = tl.load(sizes + index, mask=mask, other=0)
     begins = tl.cumsum(n, 1) - n
-    tl.store(starts + place, begins + (model * rows)[:, None], mask=mask)
+    tl.store(starts + index, begins + (model * rows)[:, None], mask=mask)
     tiles = (n + TILE - 1) // TILE
     of_model = tl.sum(tiles, 1)
     ends = tl.cumsum(of_model, 0)
     tl.store(tile_starts + model, ends - of_model, mask=model < models)
     tl.store(tile_starts + models + model * 0, ends, mask=model == models - 1)
     first = (ends - of_model)[:, None] + tl.cumsum(tiles, 1) - tiles
-    tl.store(first_tile + place, first, mask=mask)
+    tl.store(first_tile + index, first, mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows", "models", "graphs", "count"])
@@ -37,17 +37,17 @@ def _fill(
     sizes, starts, tile_starts, first_tile, graph_of_row, index_in_graph, real, tiles, rows, models, graphs, count,
     TILE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The rows and tiles of a graph; behind the last graph of a model its rows of no graph, and the idle tiles."""
+    """The rows and tiles of a graph; one extra program per model handles rows of no graph, and unused tiles."""
     model, graph = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     if graph < graphs:
         number = model * graphs + graph
         start, n = tl.load(starts + number), tl.load(sizes + number)
         for step in range(0, n, BLOCK):
-            place = step + tl.arange(0, BLOCK)
-            here = place < n
-            tl.store(graph_of_row + start + place, number + 0 * place, mask=here)
-            tl.store(index_in_graph + start + place, place, mask=here)
-            tl.store(real + start + place, 1 + 0 * place, mask=here)
+            index = step + tl.arange(0, BLOCK)
+            here = index < n
+            tl.store(graph_of_row + start + index, number + 0 * index, mask=here)
+            tl.store(index_in_graph + start + index, index, mask=here)
+            tl.store(real + start + index, 1 + 0 * index, mask=here)
         first = tl.load(first_tile + number)
         for step in range(0, (n + TILE - 1) // TILE, BLOCK):
             tile = step + tl.arange(0, BLOCK)
@@ -74,9 +74,9 @@ def _fill(
 def layout_tables(
     sizes: Tensor, rows: int, tile: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Starts, graph and place of each row, which rows are of a graph, tiles and first tiles of the models.
+    """Starts, graph and index of each row, which rows belong to graphs, tiles, and the first tile of each model.
 
-    `sizes` [M, B] int64; room for `rows` of each model.
+    `sizes` [M, B] int64; space for `rows` rows per model.
     """
     models, graphs = sizes.shape
     count = models * (rows // tile + graphs)

@@ -1,7 +1,7 @@
-"""Linear layers of M models on ragged rows on a GPU, as Triton kernels: one forward, two backward.
+"""Linear layers of M models on ragged rows as Triton kernels: one forward, two backward.
 
-The rows of a graph have as many outputs as the graph has clusters where the outputs are local (an assignment), and
-inputs likewise: neither others are computed, nor rows that belong to no graph. The reference is `nn.Linear`.
+If the outputs are local (an assignment), the rows of a graph have one output per cluster of the graph; inputs can be
+local too. Only these columns are computed, and only rows that belong to a graph. The reference is `nn.Linear`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from diffpool.backends.triton.blocks import (
     any_order,
     by_rows,
     column_block,
-    limit_of,
+    column_limit,
+    load_tile,
     local_width,
-    places,
+    new_buffer,
     precision,
     reach,
-    room_for,
-    tile_place,
+    row_arguments,
 )
 from diffpool.backends.triton.tiles import tiles_of
 from diffpool.layout import Layout, row_limits
 
-# Sums over rows are divided into parts, which run side by side and are then added up. Bytes of a part that cost as much
-# time to write and read as a row costs in the sum, on an H200.
+# Sums over rows are divided into parts, which run in parallel and are then added up. Writing and reading this many
+# bytes of a part takes as long as adding one row, measured on an H200.
 ROW_BYTES = 75_000
 
 
@@ -46,28 +46,28 @@ def _forward(
     MORE: tl.constexpr, LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """[X, Y] W + b: rows of a graph × outputs; Y if MORE, all local or none."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    many = limit_of(graph, counts, outputs, LOCAL_OUT)
-    if live & (tl.program_id(1) * COLUMNS < many):
+    """[X, Y] W + b: rows of a graph × outputs. MORE: there is a Y, whose columns may be local."""
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    limit = column_limit(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-        wanted = columns < many
+        wanted = columns < limit
         readable, written = columns < outputs, columns < outputs
         if LOCAL_OUT:
-            readable, written = columns < reach(many, ldw), columns < reach(many, ldo)
-        own = weight + model * weight_model
+            readable, written = columns < reach(limit, ldw), columns < reach(limit, ldo)
+        weights = weight + model * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_product(
-            total, x, own, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
+            total, x, weights, rows, here, columns, readable, inputs, inputs, ldx, ldw, PRECISION, DEPTH
         )  # fmt: skip
         if MORE:
-            k = limit_of(graph, counts, more, LOCAL_IN)
+            k = column_limit(graph, counts, more, LOCAL_IN)
             last = k
             if LOCAL_IN:
                 last = reach(k, ldy)
             total = add_product(
-                total, y, own + inputs * ldw, rows, here, columns, readable, k, last, ldy, ldw, PRECISION, DEPTH
+                total, y, weights + inputs * ldw, rows, here, columns, readable, k, last, ldy, ldw, PRECISION, DEPTH
             )  # fmt: skip
         total += tl.load(bias + model * bias_model + columns, mask=wanted, other=0.0)[None, :]
         tl.store(
@@ -84,26 +84,26 @@ def _backward_input(
     LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """G Wᵀ: rows of a graph × inputs, all local or none."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    many_in = limit_of(graph, counts, inputs, LOCAL_IN)
-    many_out = limit_of(graph, counts, outputs, LOCAL_OUT)
-    if live & (tl.program_id(1) * COLUMNS < many_in):
+    """G Wᵀ: rows of a graph × inputs, which may be local."""
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    limit_in = column_limit(graph, counts, inputs, LOCAL_IN)
+    limit_out = column_limit(graph, counts, outputs, LOCAL_OUT)
+    if live & (tl.program_id(1) * COLUMNS < limit_in):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-        wanted = columns < many_in
+        wanted = columns < limit_in
         readable, written = outputs, wanted
         if LOCAL_OUT:
-            readable = reach(many_out, tl.minimum(ldg, ldw))
+            readable = reach(limit_out, tl.minimum(ldg, ldw))
         if LOCAL_IN:
-            written = columns < reach(many_in, ldo)
-        own = weight + (graph // of_model) * weight_model
+            written = columns < reach(limit_in, ldo)
+        weights = weight + (graph // of_model) * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
-            total, grad, own, rows, here, columns, wanted, many_out, readable, ldg, ldw, PRECISION, DEPTH
+            total, grad, weights, rows, here, columns, wanted, limit_out, readable, ldg, ldw, PRECISION, DEPTH
         )  # fmt: skip
         tl.store(
             out + rows[:, None] * ldo + columns[None, :],
-            total,  # zero where nothing is wanted
+            total,  # zero in columns that are not wanted
             mask=here[:, None] & written[None, :],
         )
 
@@ -115,23 +115,23 @@ def _backward_weight(
     LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
     DEPTH: tl.constexpr, INPUTS: tl.constexpr, COLUMNS: tl.constexpr, GRAPHS: tl.constexpr,
 ):  # fmt: skip
-    """XᵀG: inputs × outputs of a model, over the `part`-th part of its rows; one row more for the bias."""
+    """XᵀG: inputs × outputs of a model, summed over one part of its rows; an extra row is for the bias."""
     first_in, first_out = tl.program_id(0) * INPUTS, tl.program_id(1) * COLUMNS
     model, part = tl.program_id(2) // parts, tl.program_id(2) % parts
     begin = model.to(tl.int64) * rows_of_model
-    # No further than the last graph that has these columns: large graphs come first in a batch.
+    # Stop after the last graph that has these columns: large graphs come first in a batch.
     end = begin
     for step in range(0, of_model, GRAPHS):
         number = step + tl.arange(0, GRAPHS)
-        place = model * of_model + number
-        n = tl.load(sizes + place, mask=number < of_model, other=0)
+        index = model * of_model + number
+        n = tl.load(sizes + index, mask=number < of_model, other=0)
         has = n > 0
         if LOCAL_OUT:
-            k = tl.load(counts + place, mask=number < of_model, other=0)
+            k = tl.load(counts + index, mask=number < of_model, other=0)
             has = has & (k > first_out)
             if LOCAL_IN:
                 has = has & (k > first_in)
-        last = tl.load(starts + place, mask=has, other=0) + n
+        last = tl.load(starts + index, mask=has, other=0) + n
         end = tl.maximum(end, tl.max(tl.where(has, last, 0), 0))
     share = (end - begin + parts * DEPTH - 1) // (parts * DEPTH) * DEPTH
     begin += part * share
@@ -168,7 +168,7 @@ def _backward_weight(
 
 
 def _parts(rows: int, shape: tuple[int, ...]) -> int:
-    """Into how many parts a sum over so many rows is divided, where its result has this shape."""
+    """The number of parts of a sum over `rows` rows with a result of this shape."""
     best = (ROW_BYTES * rows / (4 * math.prod(shape))) ** 0.5
     return max(min(round(best), rows // 128, 8), 1)
 
@@ -176,8 +176,8 @@ def _parts(rows: int, shape: tuple[int, ...]) -> int:
 class LocalLinear(torch.autograd.Function):
     """X W + b of M models, or [X, Y] W + b: [N, in], [N, more] → [N, out].
 
-    With `clusters` the outputs are local, and with `local` so is y: the rows of graph g have the first k_g. What a row
-    does not have is not written, here and in the gradients, nor are rows of no graph unless `clean`.
+    With `clusters`, the outputs are local: the rows of graph g have the first k_g. With `local`, so is y. Columns that
+    a row does not have are not written, here and in the gradients. Rows of no graph are written only with `clean`.
     """
 
     @staticmethod
@@ -197,18 +197,18 @@ class LocalLinear(torch.autograd.Function):
         width = outputs if clusters is None else local_width(clusters)
         ctx.shape = weight.shape
         ctx.where = (rows, clusters, local, clean)
-        if weight.shape[2] % 4:  # rows of weights that start where four numbers are read at once
+        if weight.shape[2] % 4:  # align the rows of the weights for vectorized loads
             weight = F.pad(weight, (0, -weight.shape[2] % 16))
         ctx.save_for_backward(x, y, weight)
-        out = room_for(x, (len(x), width), rows, clusters is not None, clean)
-        wide = column_block(outputs)
-        more, many = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
+        out = new_buffer(x, (len(x), width), rows, clusters is not None, clean)
+        block = column_block(outputs)
+        second, count = (x, 0) if y is None else (y, min(y.shape[1], weight.shape[1] - x.shape[1]))
         with any_order():
-            _forward[(len(tiles_of(rows).table), triton.cdiv(outputs, wide))](
-                x, more, weight, bias, out, *places(rows, clusters), len(rows) // rows.models,
-                x.stride(0), more.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
-                x.shape[1], many, outputs, MORE=y is not None, LOCAL_IN=local, LOCAL_OUT=clusters is not None,
-                PRECISION=precision(), ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide,
+            _forward[(len(tiles_of(rows).table), triton.cdiv(outputs, block))](
+                x, second, weight, bias, out, *row_arguments(rows, clusters), len(rows) // rows.models,
+                x.stride(0), second.stride(0), weight.stride(1), out.stride(0), weight.stride(0), bias.stride(0),
+                x.shape[1], count, outputs, MORE=y is not None, LOCAL_IN=local, LOCAL_OUT=clusters is not None,
+                PRECISION=precision(), ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=block,
             )  # fmt: skip
         return out
 
@@ -219,50 +219,52 @@ class LocalLinear(torch.autograd.Function):
         rows, clusters, local, clean = ctx.where
         grad, (models, all_inputs, all_outputs) = by_rows(grad), ctx.shape
         outputs = all_outputs if clusters is None else min(clusters.largest, all_outputs)
-        of_model, where = len(rows) // rows.models, places(rows, clusters)
+        graphs_per_model, where = len(rows) // rows.models, row_arguments(rows, clusters)
         limits = rows.graph_of_row if clusters is None else row_limits(rows, clusters)
         grads: list[Tensor | None] = []
-        of_weights: list[Tensor] = []  # in parts; behind the rows of the first one for the bias
+        weight_grads: list[Tensor] = []  # in parts; the last row of the first is for the bias
         start = 0
-        for number, own in enumerate((x, y)):
-            if own is None or own.shape[1] == 0:
-                grads.append(None if own is None else torch.zeros_like(own))
+        for number, matrix in enumerate((x, y)):
+            if matrix is None or matrix.shape[1] == 0:
+                grads.append(None if matrix is None else torch.zeros_like(matrix))
                 continue
-            many = min(own.shape[1], all_inputs - start)
-            kinds = {
+            count = min(matrix.shape[1], all_inputs - start)
+            flags = {
                 "LOCAL_IN": number == 1 and local,
                 "LOCAL_OUT": clusters is not None,
                 "PRECISION": precision(),
             }
-            of_own = None
+            grad_input = None
             if ctx.needs_input_grad[number]:
-                of_own = room_for(own, own.shape, rows, number == 1 and local, clean)
-                wide = column_block(many)
-                _backward_input[(len(tiles_of(rows).table), triton.cdiv(many, wide))](
-                    grad, weight[:, start:], of_own, *where, of_model,
-                    grad.stride(0), weight.stride(1), of_own.stride(0), weight.stride(0), many, outputs,
-                    ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide, **kinds,
+                grad_input = new_buffer(matrix, matrix.shape, rows, number == 1 and local, clean)
+                block = column_block(count)
+                _backward_input[(len(tiles_of(rows).table), triton.cdiv(count, block))](
+                    grad, weight[:, start:], grad_input, *where, graphs_per_model,
+                    grad.stride(0), weight.stride(1), grad_input.stride(0), weight.stride(0), count, outputs,
+                    ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=block, **flags,
                 )  # fmt: skip
-            grads.append(of_own)
+            grads.append(grad_input)
             rows_of_model = rows.total // models
             if start == 0 or local:
-                last = many if local and number == 0 else all_inputs - start
+                last = count if local and number == 0 else all_inputs - start
                 shape = (models, last + (start == 0), all_outputs)
                 parts = _parts(rows_of_model, shape)
-                # Zero where the batch has no such inputs or outputs.
-                full = outputs == all_outputs and not (local and many < last)
-                of_weights.append((weight.new_empty if full else weight.new_zeros)((parts, *shape)))
-            to = of_weights[-1] if local else of_weights[-1][:, :, start:]
-            wide, deep = column_block(outputs), min(column_block(many), 64)
-            grid = (triton.cdiv(many, deep), triton.cdiv(outputs, wide), models * parts)
+                # Inputs and outputs that the batch does not have get zeros.
+                full = outputs == all_outputs and not (local and count < last)
+                weight_grads.append(
+                    (weight.new_empty if full else weight.new_zeros)((parts, *shape))
+                )
+            to = weight_grads[-1] if local else weight_grads[-1][:, :, start:]
+            block, input_block = column_block(outputs), min(column_block(count), 64)
+            grid = (triton.cdiv(count, input_block), triton.cdiv(outputs, block), models * parts)
             with any_order():
                 _backward_weight[grid](
-                    own, grad, to, limits, *where[1:], of_model, rows_of_model, own.stride(0), grad.stride(0),
-                    to.stride(2), to.stride(1), many, outputs, parts, to.stride(0), BIAS=start == 0, DEPTH=DEPTH,
-                    INPUTS=deep, COLUMNS=wide, GRAPHS=64, **kinds,
+                    matrix, grad, to, limits, *where[1:], graphs_per_model, rows_of_model, matrix.stride(0),
+                    grad.stride(0), to.stride(2), to.stride(1), count, outputs, parts, to.stride(0), BIAS=start == 0,
+                    DEPTH=DEPTH, INPUTS=input_block, COLUMNS=block, GRAPHS=64, **flags,
                 )  # fmt: skip
-            start += many
-        sums = [own.sum(0) if len(own) > 1 else own[0] for own in of_weights]
-        of_bias, sums[0] = sums[0][:, -1], sums[0][:, :-1]
-        of_weight = torch.cat(sums, 1) if len(sums) > 1 else sums[0]
-        return *grads, of_weight, of_bias, None, None, None, None
+            start += count
+        sums = [g.sum(0) if len(g) > 1 else g[0] for g in weight_grads]
+        grad_bias, sums[0] = sums[0][:, -1], sums[0][:, :-1]
+        grad_weight = torch.cat(sums, 1) if len(sums) > 1 else sums[0]
+        return *grads, grad_weight, grad_bias, None, None, None, None

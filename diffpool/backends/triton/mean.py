@@ -1,4 +1,4 @@
-"""D⁻¹A H for dense blocks on a GPU: one product forward, two and a pass over the gradient backward.
+"""D⁻¹A H for dense blocks: one product forward, two products and a pass over the gradient backward.
 
 The reference is `graphs.propagate_mean`.
 """
@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from diffpool.backends.triton.blocks import by_rows, product, tile_place
+from diffpool.backends.triton.blocks import by_rows, load_tile, product
 from diffpool.backends.triton.tiles import tiles_of
 from diffpool.graphs import DenseGraphs
 from diffpool.layout import Layout
@@ -27,8 +27,8 @@ from diffpool.layout import Layout
 def _scaled(
     grad, out, inverse, scaled, of_inverse, tiles, starts, sizes, ldg, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
-    """The gradient of A H, and that of D⁻¹."""
-    _, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    """The gradients of A H and of D⁻¹."""
+    _, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     if live:
         one = tl.load(inverse + rows, mask=here, other=0.0)
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
@@ -47,12 +47,12 @@ def _scaled(
         )
 
 
-Sums = dict[int, Tensor]  # gradients of A by the number of the backward pass
+Sums = dict[int, Tensor]  # gradients of A, by backward pass
 
 
 @dataclass(eq=False)
 class _Attached:
-    """What is kept about dense graphs while they are in use."""
+    """Cached values of dense graphs."""
 
     mean: tuple[Tensor, Tensor] | None = None  # features of the level and their mean
     shared: dict[int, tuple[Tensor, Sums]] = field(default_factory=dict)  # by stream
@@ -64,7 +64,7 @@ _attached: WeakKeyDictionary[DenseGraphs, _Attached] = WeakKeyDictionary()
 def known_mean(
     graphs: DenseGraphs, h: Tensor, compute: Callable[[DenseGraphs, Tensor], Tensor]
 ) -> Tensor:
-    """D⁻¹A H; that of the level's features, which both networks need first, is computed once."""
+    """D⁻¹A H; cached for the input features of a level, because both networks need it."""
     attached = _attached.setdefault(graphs, _Attached())
     if attached.mean is not None and attached.mean[0] is h:
         return attached.mean[1]
@@ -75,10 +75,10 @@ def known_mean(
 
 
 def shared_adj(graphs: DenseGraphs) -> tuple[Tensor, Sums]:
-    """A for functions that add up their gradients of it in place, and those sums."""
+    """A for functions that add up its gradient in place, and the sums."""
     shared = _attached.setdefault(graphs, _Attached()).shared
     adj = graphs.adj
-    # One for each stream: sums of two streams would not wait for each other.
+    # One per stream, because two streams are not synchronized.
     stream = torch.cuda.current_stream(adj.device).cuda_stream if adj.is_cuda else 0
     wanted = adj.requires_grad and torch.is_grad_enabled()
     known = shared.get(stream)
@@ -89,9 +89,9 @@ def shared_adj(graphs: DenseGraphs) -> tuple[Tensor, Sums]:
 
 
 class Shared(torch.autograd.Function):
-    """A for functions that add up their gradients of it in one place (`add_to_sum`), and for nothing else.
+    """A, for use only in functions that add up its gradient with `add_to_sum`.
 
-    Autograd would add them up as well, with as many passes over memory more.
+    Autograd would need an extra pass over memory for each function.
     """
 
     @staticmethod
@@ -107,7 +107,7 @@ class Shared(torch.autograd.Function):
 
 
 def add_to_sum(sums: Sums, product_into: Callable[..., Tensor]) -> Tensor | None:
-    """Add a product to the gradient of A in this backward pass; the first who does returns it, the others None."""
+    """Add a product to the gradient of A in this backward pass; the first call returns the sum, later calls None."""
     this_pass = torch._C._current_graph_task_id()
     known = sums.get(this_pass)
     total = product_into(out=known)
@@ -118,9 +118,9 @@ def add_to_sum(sums: Sums, product_into: Callable[..., Tensor]) -> Tensor | None
 
 
 class DenseMean(torch.autograd.Function):
-    """D⁻¹A H: local [K, W], [K, D], [K] → [K, D]. A row without neighbors has no gradient for its D⁻¹.
+    """D⁻¹A H: local [K, W], [K, D], [K] → [K, D]. The D⁻¹ of a row without neighbors gets no gradient.
 
-    `adj` and `sums` are those of a `Shared`.
+    `adj` and `sums` come from `shared_adj`.
     """
 
     @staticmethod
@@ -137,14 +137,14 @@ class DenseMean(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         adj, h, inverse, out = ctx.saved_tensors
         layout, grad = ctx.layout, by_rows(grad)
-        scaled, of_inverse = torch.empty_like(out), torch.zeros_like(inverse)
+        scaled, grad_inverse = torch.empty_like(out), torch.zeros_like(inverse)
         columns = min(triton.next_power_of_2(out.shape[1]), 64)
         _scaled[(len(tiles_of(layout).table),)](
-            grad, out, inverse, scaled, of_inverse, tiles_of(layout).table, layout.device_starts, layout.device_sizes,
+            grad, out, inverse, scaled, grad_inverse, tiles_of(layout).table, layout.device_starts, layout.device_sizes,
             grad.stride(0), out.shape[1], ROWS=tiles_of(layout).rows, COLUMNS=columns,
         )  # fmt: skip
-        of_h = product("tn", adj, scaled, h.shape, layout, layout)
-        of_adj = partial(
+        grad_h = product("tn", adj, scaled, h.shape, layout, layout)
+        adj_product = partial(
             product, "nt", scaled, h, adj.shape, layout, layout, clean=tiles_of(layout).clean
         )
-        return add_to_sum(ctx.sums, of_adj), of_h, of_inverse, None, None
+        return add_to_sum(ctx.sums, adj_product), grad_h, grad_inverse, None, None

@@ -1,9 +1,9 @@
-"""l2, ReLU and batch normalization of M models' ragged rows on a GPU, as Triton kernels: three forward, three backward.
+"""l2, ReLU and batch normalization of M models on ragged rows as Triton kernels: three forward, three backward.
 
-The same steps as modules are some seventy small kernels. A program has a tile of rows of one graph (`tiles.Tiles`) and
-the columns that the graph has. Sums over all rows of a model are gathered from those of its tiles, in their order, so
-that a result repeats to the bit. The reference is `nn.norm.Steps`. Beside them the standardization of the input
-features, whose reference is the rest of `nn.norm.Standardize`.
+As modules, the same steps take about seventy small kernels. A program handles a tile of rows of one graph
+(`tiles.Tiles`) and the columns that the graph has. Sums over the rows of a model add up its tiles in order, so that
+results are deterministic. The reference is `nn.norm.apply_steps`. This file also has the standardization of the input
+features; its reference is `nn.norm.standardize`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from torch.autograd.function import once_differentiable
 
 from diffpool.backends.triton.blocks import (
     by_rows,
-    limit_of,
+    column_limit,
     load_rows,
-    places,
-    room_for,
-    row_size,
+    load_tile,
+    new_buffer,
+    row_arguments,
     rows_at_once,
+    size_class,
     store_rows,
-    tile_place,
     tile_range,
     whole_rows,
 )
 from diffpool.backends.triton.tiles import aligned, tiles_of
 from diffpool.layout import Layout
 
-WIDE = 64  # columns of a block
-GATHERED, NARROW = 128, 16  # tiles whose sums are read at once, and columns of them
+WIDE = 64  # columns per block
+GATHERED, NARROW = 128, 16  # tiles and columns whose sums are loaded at once
 
 
 @triton.jit(do_not_specialize=["n", "of_model"])
@@ -52,7 +52,7 @@ def _standardize(
 
 
 def standardize(x: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
-    """(X − mean) · inverse of M models: [N, D], [M, D] twice → [N, D], in rows that are `aligned`."""
+    """(X − mean) · inverse of M models: [N, D], [M, D], [M, D] → [N, D] with `aligned` rows."""
     x = by_rows(x)
     n, d = x.shape
     wide = aligned(d)
@@ -70,12 +70,12 @@ def _forward_sums(
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, SUMS: tl.constexpr,
     ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
-    """Lengths of the rows, and over the rows of the tile the sums and sums of squares."""
+    """The norms of the rows, and the sums and sums of squares over the rows of a tile."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
-        limit = limit_of(graph, counts, d, LOCAL)
+        limit = column_limit(graph, counts, d, LOCAL)
         to = partial + tl.program_id(0) * 2 * d
-        number = row_size(limit, FIRST, SIZES)
+        number = size_class(limit, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _sums_of_rows(
@@ -91,7 +91,9 @@ def _sums_of_rows(
 ):  # fmt: skip
     SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     column = tl.arange(0, COLUMNS)
-    one = tl.zeros((SOME, COLUMNS), dtype=tl.float64)  # the variance is a difference of these sums
+    one = tl.zeros(
+        (SOME, COLUMNS), dtype=tl.float64
+    )  # float64: the variance is a difference of sums
     other = tl.zeros((SOME, COLUMNS), dtype=tl.float64)
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
@@ -117,7 +119,7 @@ def _gather(
     partial, tiles, tile_starts, starts, sizes, counts, d, model, column,
     LOCAL: tl.constexpr, ROWS: tl.constexpr, GATHERED: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The two sums of a model from those of its tiles, and how many rows have each column: float64."""
+    """The two sums of a model, from those of its tiles, and the number of rows that have each column: float64."""
     one = tl.zeros((COLUMNS,), dtype=tl.float64)
     other = tl.zeros((COLUMNS,), dtype=tl.float64)
     count = tl.zeros((COLUMNS,), dtype=tl.float64)
@@ -148,7 +150,7 @@ def _statistics(
     running_stride, momentum, eps, d,
     TRAINING: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, GATHERED: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Mean, 1 / sd and count of each column of a model; the running statistics move towards them."""
+    """Mean, 1 / sd and count of each column of a model; updates the running statistics."""
     model = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     keep = column < d
@@ -183,8 +185,8 @@ def _apply(
     h, out, length, statistics, tiles, starts, sizes, counts, scale, shift, scale_stride, of_model, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    limit = limit_of(graph, counts, d, LOCAL)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    limit = column_limit(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -207,9 +209,9 @@ def _backward_sums(
     grad, h, length, statistics, partial, tiles, starts, sizes, counts, of_model, ldg, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Over the rows of the tile the sums of the gradient, and of its product with the normalized value."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
-    limit = limit_of(graph, counts, d, LOCAL)
+    """The sums over the rows of a tile of the gradient, and of its product with the normalized values."""
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
+    limit = column_limit(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
         model = graph // of_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -246,12 +248,14 @@ def _backward_gather(
 def _of_columns(
     column, keep, model, statistics, of_shift, of_scale, scale, scale_stride, full, d
 ):  # fmt: skip
-    """What the gradient needs of each column of a model: mean m, and a, b, c in a (g − b − c (x − m))."""
+    """The coefficients of the gradient a (g − b − c (x − m)) for each column of a model: m (the mean), a, b, c."""
     to = statistics + model * 3 * d + column
     mean = tl.load(to, mask=keep, other=0.0)
     inverse = tl.load(to + d, mask=keep, other=0.0)
     count = tl.load(to + 2 * d, mask=keep, other=0.0)
-    factor = tl.where(count > 1, 1.0 / tl.maximum(count, 1.0), 0.0)  # running statistics have none
+    factor = tl.where(
+        count > 1, 1.0 / tl.maximum(count, 1.0), 0.0
+    )  # no gradient through running statistics
     to_shift = tl.load(of_shift + model * full + column, mask=keep, other=0.0)
     to_scale = tl.load(of_scale + model * full + column, mask=keep, other=0.0)
     a = tl.load(scale + model * scale_stride + column, mask=keep, other=0.0)
@@ -268,8 +272,8 @@ def _backward_apply(
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         model = graph // of_model
-        limit = limit_of(graph, counts, d, LOCAL)
-        number = row_size(limit, FIRST, SIZES)
+        limit = column_limit(graph, counts, d, LOCAL)
+        number = size_class(limit, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _backward_rows(
@@ -304,18 +308,18 @@ def _backward_rows(
         if RELU:
             g = tl.where(u > 0, g, 0.0)
         if L2:
-            # too short to divide by: its length counts as a constant; u is zero where there is nothing
+            # too short to normalize: the norm counts as a constant; u is zero in columns that do not exist
             along = tl.where(size > 1e-12, tl.sum(g * u, 1), 0.0)
             g = (g - u * along[:, None]) / size[:, None]
         store_rows(grad_h, g, rows, here, column, limit, ldo, LOCAL)
 
 
 class NormSteps(torch.autograd.Function):
-    """The steps of h [N, D] of M models: l2 and ReLU if asked for, and batch normalization.
+    """l2 and ReLU (both optional) and batch normalization of h [N, D] for M models.
 
-    With `clusters` the rows of graph g have the first k_g columns. What a row does not have is zero if `clean`, like
-    rows of no graph; else it is not written, here and in the gradient. h may be wider than there are parameters, by
-    columns that no graph has. In training the running statistics are updated.
+    With `clusters`, the rows of graph g have the first k_g columns. With `clean`, columns that a row does not have and
+    rows of no graph are zero; otherwise they are not written, here and in the gradient. h may be wider than the
+    parameters, by columns that no graph has. Training updates the running statistics.
     """
 
     @staticmethod
@@ -339,14 +343,14 @@ class NormSteps(torch.autograd.Function):
         models, d = len(scale), min(h.shape[1], scale.shape[1])
         columns = WIDE if clusters is not None else min(triton.next_power_of_2(d), WIDE)
         blocks = triton.cdiv(d, columns)
-        where = places(rows, clusters)
-        out = room_for(h, h.shape, rows, clusters is not None, clean)
+        where = row_arguments(rows, clusters)
+        out = new_buffer(h, h.shape, rows, clusters is not None, clean)
         length, statistics = h.new_empty(len(h)), h.new_empty(models, 3, d)
         partial = h.new_empty(len(tiles_of(rows).table), 2, d, dtype=torch.float64)
         local = {"LOCAL": clusters is not None, "ROWS": tiles_of(rows).rows}
-        each = (len(tiles_of(rows).table),)
+        grid = (len(tiles_of(rows).table),)
         if l2 or training:
-            _forward_sums[each](
+            _forward_sums[grid](
                 h, length, partial, *where, h.stride(0), d, L2=l2, RELU=relu, SUMS=training, LOCAL=clusters is not None,
                 **whole_rows(tiles_of(rows).rows, d, clusters is not None),
             )  # fmt: skip
@@ -355,10 +359,10 @@ class NormSteps(torch.autograd.Function):
             partial, statistics, *_with_starts(where, rows), running_mean, running_var, running_mean.stride(0),
             momentum, eps, d, TRAINING=training, GATHERED=GATHERED, COLUMNS=narrow, **local,
         )  # fmt: skip
-        of_model = len(rows) // models
-        _apply[(*each, blocks)](
-            h, out, length, statistics, *where, scale, shift, scale.stride(0), of_model, h.stride(0), out.stride(0), d,
-            L2=l2, RELU=relu, COLUMNS=columns, **local,
+        graphs_per_model = len(rows) // models
+        _apply[(*grid, blocks)](
+            h, out, length, statistics, *where, scale, shift, scale.stride(0), graphs_per_model,
+            h.stride(0), out.stride(0), d, L2=l2, RELU=relu, COLUMNS=columns, **local,
         )  # fmt: skip
         ctx.save_for_backward(h, length, statistics, scale)
         ctx.steps = (l2, relu, rows, clusters, columns, clean)
@@ -372,38 +376,38 @@ class NormSteps(torch.autograd.Function):
         grad = by_rows(grad)
         models, full = scale.shape
         d = min(h.shape[1], full)
-        where = places(rows, clusters)
+        where = row_arguments(rows, clusters)
         local = {"LOCAL": clusters is not None, "ROWS": tiles_of(rows).rows}
-        kinds = {"L2": l2, "RELU": relu, "COLUMNS": columns, **local}
-        of_model, each = len(rows) // models, (len(tiles_of(rows).table),)
+        flags = {"L2": l2, "RELU": relu, "COLUMNS": columns, **local}
+        graphs_per_model, grid = len(rows) // models, (len(tiles_of(rows).table),)
         partial = h.new_empty(len(tiles_of(rows).table), 2, d)
-        _backward_sums[(*each, triton.cdiv(d, columns))](
+        _backward_sums[(*grid, triton.cdiv(d, columns))](
             grad,
             h,
             length,
             statistics,
             partial,
             *where,
-            of_model,
+            graphs_per_model,
             grad.stride(0),
             h.stride(0),
             d,
-            **kinds,
+            **flags,
         )
-        make = h.new_empty if d == full else h.new_zeros  # zero for columns that the batch has not
-        of_scale, of_shift = make((models, full)), make((models, full))
+        make = h.new_empty if d == full else h.new_zeros  # zero for columns not in the batch
+        grad_scale, grad_shift = make((models, full)), make((models, full))
         narrow = min(columns, NARROW)
         _backward_gather[(models, triton.cdiv(d, narrow))](
-            partial, of_shift, of_scale, *_with_starts(where, rows), full, d,
+            partial, grad_shift, grad_scale, *_with_starts(where, rows), full, d,
             GATHERED=GATHERED, COLUMNS=narrow, **local,
         )  # fmt: skip
-        grad_h = room_for(h, h.shape, rows, clusters is not None, clean)
-        _backward_apply[each](
-            grad, h, length, statistics, of_shift, of_scale, scale, grad_h, *where, scale.stride(0), full, of_model,
-            grad.stride(0), h.stride(0), grad_h.stride(0), d, L2=l2, RELU=relu, LOCAL=clusters is not None,
-            **whole_rows(tiles_of(rows).rows, d, clusters is not None),
+        grad_h = new_buffer(h, h.shape, rows, clusters is not None, clean)
+        _backward_apply[grid](
+            grad, h, length, statistics, grad_shift, grad_scale, scale, grad_h, *where, scale.stride(0), full,
+            graphs_per_model, grad.stride(0), h.stride(0), grad_h.stride(0), d, L2=l2, RELU=relu,
+            LOCAL=clusters is not None, **whole_rows(tiles_of(rows).rows, d, clusters is not None),
         )  # fmt: skip
-        return grad_h, of_scale, of_shift, *(None for _ in range(10))
+        return grad_h, grad_scale, grad_shift, *(None for _ in range(10))
 
 
 def _with_starts(where: tuple[Tensor, ...], rows: Layout) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
-"""Which operations the Triton kernels serve, and for which arguments.
+"""The operations of the Triton kernels and the arguments that they accept.
 
-They compute the rows and columns that each graph has and nothing else: no rows of no graph, no columns of clusters that
-a graph does not have. What they leave unwritten, they do not read.
+The kernels compute only the rows and columns that each graph has: no rows of no graph, and no columns of clusters that
+a graph does not have. They never read what they leave unwritten.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from diffpool.nn.convolutions import Sage
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.norm import BatchNorm, Steps
 
-# Steps that `NormSteps` computes.
+# The steps that `NormSteps` supports.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 
-# Matrices with local columns that were written only where a graph has the column; so may their gradients be.
+# Matrices in which only the local columns of each graph were written; their gradients may be like this too.
 _local: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def suits(*tensors: Tensor) -> bool:
-    """Whether the kernels can work on these tensors: float32 on a GPU (anywhere in the interpreter), not empty."""
+    """Whether the kernels accept these tensors: float32, not empty, on a GPU (or on any device in the interpreter)."""
     return all(
         t.dtype == torch.float32 and (t.is_cuda or INTERPRETED) and t.numel() > 0 for t in tensors
     )
@@ -56,7 +56,7 @@ kernel("training.optimizer.adam_update", "triton", _accepts_adam)(adam)
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
 
-MAX_GRAPHS = 2**13  # of all models: what one program of the layout kernel can hold
+MAX_GRAPHS = 2**13  # of all models together: the limit of one program of the layout kernel
 
 
 def _accepts_layout(sizes: Tensor, rows: int, tile: int) -> bool:
@@ -95,9 +95,9 @@ class _BlockProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b = ctx.saved_tensors
-        of_a, of_b = segment.GRADIENTS[ctx.form](a, b, grad)
-        grad_a = _BlockProduct.apply(*of_a, *ctx.blocks) if ctx.needs_input_grad[1] else None
-        grad_b = _BlockProduct.apply(*of_b, *ctx.blocks) if ctx.needs_input_grad[2] else None
+        factors_a, factors_b = segment.GRADIENTS[ctx.form](a, b, grad)
+        grad_a = _BlockProduct.apply(*factors_a, *ctx.blocks) if ctx.needs_input_grad[1] else None
+        grad_b = _BlockProduct.apply(*factors_b, *ctx.blocks) if ctx.needs_input_grad[2] else None
         return None, grad_a, grad_b, None, None, None
 
 
@@ -188,11 +188,11 @@ def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None)
     layers: Any = list(zip(encoder.convs, encoder.steps, strict=True))
     for i, (conv, steps) in enumerate(layers):
         local = clusters if i == len(layers) - 1 else None
-        own, mean, x = _with_mean(graphs, x)
+        h, mean, x = _with_mean(graphs, x)
         if i > 0:
             outputs.append(x)
         weight, bias = conv.linear.weight, conv.linear.bias
-        x = LocalLinear.apply(own, mean, weight, bias, rows, local, False, i == 0)
+        x = LocalLinear.apply(h, mean, weight, bias, rows, local, False, i == 0)
         x = apply_steps(graphs, x, steps, local, clean=local is None)
     outputs.append(x)
     linear = encoder.linear
@@ -211,7 +211,7 @@ def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None)
 
 
 def _with_mean(graphs: Graphs, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """H and D⁻¹A H for a layer that reads both and may write to the gradient of this H, and H for everybody else."""
+    """H and D⁻¹A H for the next layer, which may write to the gradient of H, and H again for all other uses."""
     if isinstance(graphs, DrawnGraphs) and h.requires_grad:
         return graphs.with_mean(h)
     return h, graphs.propagate_mean(h), h
@@ -231,7 +231,7 @@ def _accepts_level(
 def encode_level(
     graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
-    """In a captured step each network has its own stream: neither fills the GPU all the time."""
+    """Run the networks of a captured step in two streams, because neither uses the whole GPU."""
     if isinstance(graphs, DenseGraphs) or not x.requires_grad:
         graphs.propagate_mean(x)  # computed once for both networks
     with streams.side_stream(x) as side:

@@ -1,8 +1,7 @@
-"""The pooling of a level on a GPU, as Triton kernels: S, X', A', the degrees of A' and both losses.
+"""The pooling of a level as Triton kernels: S, X', A', the degrees of A' and both losses.
 
-Only the clusters that a graph has are computed, whatever the largest graph of the batch has. For an undirected graph
-with P = AS the gradient of A' = SᵀP is P(G + Gᵀ): one product, where P and A each in their turn would need three. The
-reference is `equations`.
+Only the clusters that each graph has are computed. For an undirected graph and P = AS, the gradient of A' = SᵀP with
+respect to S is P(G + Gᵀ): one product instead of three. The reference is `equations.pool`.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from diffpool.backends.triton.blocks import (
     DEPTH,
     add_product,
     add_transposed,
-    block_places,
+    block_arguments,
     by_rows,
     column_block,
     load_rows,
+    load_tile,
     local_width,
-    places,
+    new_buffer,
     precision,
     product,
     reach,
-    room_for,
-    row_size,
+    row_arguments,
     rows_at_once,
+    size_class,
     store_rows,
-    tile_place,
     tile_range,
     whole_rows,
 )
@@ -44,8 +43,8 @@ from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.segment import spmm_forward
 
-# Columns of a block. Sums over the columns are gathered in a block and added up behind the loop: adding them up inside
-# it breaks Triton's compiler (3.6) in one of these kernels.
+# Columns per block. Sums over columns are collected in a block and reduced after the loop: a reduction inside the loop
+# breaks Triton's compiler (3.6) in one of these kernels.
 WIDE = 64
 
 
@@ -54,11 +53,11 @@ def _softmax(
     logits, s, entropy, tiles, starts, sizes, counts, ldl, lds,
     ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
-    """S and the entropy of each of its rows."""
+    """S and the entropy of each row."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         k = tl.load(counts + graph)
-        number = row_size(k, FIRST, SIZES)
+        number = size_class(k, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _softmax_rows(logits, s, entropy, first, end, k, ldl, lds, ROWS, FIRST << size)
@@ -89,12 +88,12 @@ def _softmax_backward(
     s, grad, out, of_entropy, tiles, starts, sizes, counts, lds, ldo,
     ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of the logits from that of S and that of each graph's mean entropy."""
+    """The gradient of the logits, from the gradients of S and of the mean entropy of each graph."""
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
         k = tl.load(counts + graph)
         share = tl.load(of_entropy + graph) / tl.load(sizes + graph).to(tl.float32)
-        number = row_size(k, FIRST, SIZES)
+        number = size_class(k, FIRST, SIZES)
         for size in tl.static_range(SIZES):
             if number == size:
                 _softmax_backward_rows(
@@ -123,13 +122,13 @@ def _row_sums(
     adj, gram, degree, inverse, diagonal, of_adj, of_gram, tiles, starts, sizes, ld,
     DEGREES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Of each row of A' and SᵀS: degree, diagonal, and sums of squares."""
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    """The degree, diagonal and sum of squares of each row of A', and the sum of squares of each row of SᵀS."""
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     if live:
         k = tl.load(sizes + graph)
-        place = rows - tl.load(starts + graph)
+        index = rows - tl.load(starts + graph)
         totals = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        own = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        on_diagonal = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         other = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         for step in range(0, k, COLUMNS):
@@ -138,20 +137,20 @@ def _row_sums(
             square += a * a
             if DEGREES:
                 totals += a
-                own += tl.where(column[None, :] == place[:, None], a, 0.0)
+                on_diagonal += tl.where(column[None, :] == index[:, None], a, 0.0)
                 g = load_rows(gram, rows, here, column, k, ld, True)
                 other += g * g
         tl.store(of_adj + rows, tl.sum(square, 1), mask=here)
         if DEGREES:
             total = tl.sum(totals, 1)
-            positive = total > 1e-12  # below, the square in the gradient could overflow
+            positive = total > 1e-12  # below this, the gradient could overflow
             tl.store(degree + rows, total, mask=here)
             tl.store(
                 inverse + rows,
                 tl.where(positive, 1.0 / tl.where(positive, total, 1.0), 0.0),
                 mask=here,
             )
-            tl.store(diagonal + rows, tl.sum(own, 1), mask=here)
+            tl.store(diagonal + rows, tl.sum(on_diagonal, 1), mask=here)
             tl.store(of_gram + rows, tl.sum(other, 1), mask=here)
 
 
@@ -159,8 +158,8 @@ def _row_sums(
 def _segment_sum(values, start, size, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), dtype=tl.float64)
     for step in range(0, size, BLOCK):
-        place = step + tl.arange(0, BLOCK)
-        total += tl.load(values + start + place, mask=place < size, other=0.0).to(tl.float64)
+        index = step + tl.arange(0, BLOCK)
+        total += tl.load(values + start + index, mask=index < size, other=0.0).to(tl.float64)
     return tl.sum(total, 0)
 
 
@@ -169,7 +168,7 @@ def _losses(
     norms, entropies, diagonal, of_gram, link, entropy, inverse_link, starts, sizes, column_starts, counts,
     OF_GRAPH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Both losses of a graph, and 1 / link loss for the gradient: 0 where the loss is within rounding of 0."""
+    """Both losses of a graph, and 1 / link loss for the gradient: 0 if the loss is within rounding error of 0."""
     graph = tl.program_id(0)
     start, n = tl.load(starts + graph), tl.load(sizes + graph)
     first, k = tl.load(column_starts + graph), tl.load(counts + graph)
@@ -192,14 +191,14 @@ def _pooled_gradient(
     of_adj, of_degree, of_inverse, inverse, of_link, out, tiles, starts, sizes, ldg, ldo,
     ADJ: tl.constexpr, SYMMETRIC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Ā'ᵀ, the transposed gradient of A': its own, that of the degrees, and that of its trace in the link loss.
+    """Ā'ᵀ, the transposed gradient of A', from A', its degrees, and its trace in the link loss.
 
-    With a symmetric A it is Ā' + Ā'ᵀ.
+    If A is symmetric, Ā' + Ā'ᵀ.
     """
-    graph, rows, here, live = tile_place(tiles, starts, sizes, ROWS)
+    graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     start, k = tl.load(starts + graph), tl.load(sizes + graph)
     if live & (tl.program_id(1) * COLUMNS < k):
-        place = rows - start
+        index = rows - start
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = column < k
         mask = here[:, None] & wanted[None, :]
@@ -210,7 +209,7 @@ def _pooled_gradient(
         of_trace = tl.load(of_link + graph)
         if ADJ:
             g += tl.load(
-                of_adj + (start + column)[None, :] * ldg + place[:, None], mask=mask, other=0.0
+                of_adj + (start + column)[None, :] * ldg + index[:, None], mask=mask, other=0.0
             )
         if SYMMETRIC:
             one = tl.load(inverse + rows, mask=here, other=0.0)
@@ -220,7 +219,7 @@ def _pooled_gradient(
             of_trace = 2 * of_trace
             if ADJ:
                 g += tl.load(of_adj + rows[:, None] * ldg + column[None, :], mask=mask, other=0.0)
-        g -= tl.where(column[None, :] == place[:, None], of_trace, 0.0)
+        g -= tl.where(column[None, :] == index[:, None], of_trace, 0.0)
         store_rows(out, g, rows, here, column, k, ldo, True)
 
 
@@ -231,11 +230,11 @@ def _assignment_gradient(
     SYMMETRIC: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of S: 2c S SᵀS + P Ā'ᵀ + Z X̄'ᵀ, where X̄' is that of X'.
+    """The gradient of S: 2c S SᵀS + P Ā'ᵀ + Z X̄'ᵀ, where X̄' is the gradient of X'.
 
-    A symmetric factor is read by rows, as its transpose: tensor cores want the numbers of a row side by side.
+    A symmetric factor is read as its transpose, because tensor cores prefer contiguous rows.
     """
-    graph, rows, here, live = tile_place(tiles, row_start, row_size, ROWS)
+    graph, rows, here, live = load_tile(tiles, row_start, row_size, ROWS)
     start, k = tl.load(column_start + graph), tl.load(column_size + graph)
     if live & (tl.program_id(1) * COLUMNS < k):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -260,10 +259,11 @@ def _assignment_gradient(
 
 
 class Pool(torch.autograd.Function):
-    """S, X', A', its degrees and their inverses, link and entropy losses from logits [N, W], Z [N, D] and A.
+    """S, X', A', its degrees and their inverses, and both losses, from logits [N, W], Z [N, D] and A.
 
-    `adj` is that of dense graphs, with the `sums` of a `Shared`; None for edge lists, which may be `symmetric`. Logits
-    are read, and their gradient is written, only where a graph has clusters; with `clean` the rest of it is zero.
+    `adj` and `sums` come from `shared_adj` for dense graphs; `adj` is None for edge lists, which may be `symmetric`.
+    Only the columns of a graph's clusters are read from the logits and written to their gradient; with `clean`, the
+    rest of the gradient is zero.
     """
 
     @staticmethod
@@ -280,9 +280,9 @@ class Pool(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         rows, width = graphs.layout, local_width(clusters)
         logits, z = by_rows(logits), by_rows(z)
-        s = room_for(logits, (len(logits), width), rows, local=True, clean=tiles_of(rows).clean)
+        s = new_buffer(logits, (len(logits), width), rows, local=True, clean=tiles_of(rows).clean)
         entropies = logits.new_empty(len(logits))
-        fine = places(rows, clusters)
+        fine = row_arguments(rows, clusters)
         _softmax[(len(tiles_of(rows).table),)](
             logits,
             s,
@@ -303,18 +303,20 @@ class Pool(torch.autograd.Function):
             "tn", s, p, square, rows, clusters, clusters, None, zeros, symmetric=symmetric
         )
         gram = product("tn", s, s, square, rows, clusters, clusters, None, zeros, symmetric=True)
-        degree, inverse, diagonal, of_adj, of_gram = logits.new_zeros(5, clusters.total).unbind()
+        degree, inverse, diagonal, adj_squares, gram_squares = logits.new_zeros(
+            5, clusters.total
+        ).unbind()
         coarse = (tiles_of(clusters).table, clusters.device_starts, clusters.device_sizes)
         _row_sums[(len(tiles_of(clusters).table),)](
-            pooled, gram, degree, inverse, diagonal, of_adj, of_gram, *coarse, width,
+            pooled, gram, degree, inverse, diagonal, adj_squares, gram_squares, *coarse, width,
             DEGREES=True, ROWS=tiles_of(clusters).rows, COLUMNS=WIDE,
         )  # fmt: skip
         norms = graphs.squared_norm if adj is None else _squares(adj, rows)
         link, entropy, inverse_link = logits.new_empty(3, len(rows)).unbind()
         if len(rows) > 0:
             _losses[(len(rows),)](
-                norms, entropies, diagonal, of_gram, link, entropy, inverse_link, rows.device_starts, rows.device_sizes,
-                clusters.device_starts, clusters.device_sizes, OF_GRAPH=adj is None, BLOCK=128,
+                norms, entropies, diagonal, gram_squares, link, entropy, inverse_link, rows.device_starts,
+                rows.device_sizes, clusters.device_starts, clusters.device_sizes, OF_GRAPH=adj is None, BLOCK=128,
             )  # fmt: skip
         ctx.graphs, ctx.clusters = graphs, clusters
         ctx.columns, ctx.symmetric, ctx.sums, ctx.clean = logits.shape[1], symmetric, sums, clean
@@ -329,55 +331,62 @@ class Pool(torch.autograd.Function):
         z, adj, s, p, gram, inverse, inverse_link = ctx.saved_tensors
         graphs, clusters, symmetric = ctx.graphs, ctx.clusters, ctx.symmetric
         rows, width = graphs.layout, s.shape[1]
-        of_s, of_x, of_adj, of_degree, of_inverse, of_link, of_entropy = grads
-        none = s.new_zeros(max(clusters.total, len(rows)))
-        of_link = none[: len(rows)] if of_link is None else of_link * inverse_link
-        of_x = z.new_zeros(clusters.total, z.shape[1]) if of_x is None else by_rows(of_x)
+        grad_s, grad_x, grad_pooled, grad_degree, grad_inverse, grad_link, grad_entropy = grads
+        zeros = s.new_zeros(max(clusters.total, len(rows)))
+        grad_link = zeros[: len(rows)] if grad_link is None else grad_link * inverse_link
+        grad_x = z.new_zeros(clusters.total, z.shape[1]) if grad_x is None else by_rows(grad_x)
         coarse = (tiles_of(clusters).table, clusters.device_starts, clusters.device_sizes)
-        wide = column_block(width)
-        given = gram if of_adj is None else by_rows(of_adj)
-        whole = torch.empty_like(gram)
-        _pooled_gradient[(len(tiles_of(clusters).table), triton.cdiv(width, wide))](
-            given, none if of_degree is None else of_degree, none if of_inverse is None else of_inverse, inverse,
-            of_link, whole, *coarse, given.stride(0), whole.stride(0), ADJ=of_adj is not None, SYMMETRIC=symmetric,
-            ROWS=tiles_of(clusters).rows, COLUMNS=wide,
+        block = column_block(width)
+        given = gram if grad_pooled is None else by_rows(grad_pooled)
+        full_grad_pooled = torch.empty_like(gram)
+        _pooled_gradient[(len(tiles_of(clusters).table), triton.cdiv(width, block))](
+            given, zeros if grad_degree is None else grad_degree, zeros if grad_inverse is None else grad_inverse,
+            inverse, grad_link, full_grad_pooled, *coarse, given.stride(0), full_grad_pooled.stride(0),
+            ADJ=grad_pooled is not None, SYMMETRIC=symmetric, ROWS=tiles_of(clusters).rows, COLUMNS=block,
         )  # fmt: skip
-        grad_s = torch.empty_like(s)
-        _assignment_gradient[(len(tiles_of(rows).table), triton.cdiv(width, wide))](
-            z, of_x, p, whole, s, gram, of_link, grad_s, *block_places("nn", rows, clusters),
-            z.stride(0), of_x.stride(0), s.stride(0), width,
-            grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(),
-            ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=wide,
+        total_grad_s = torch.empty_like(s)
+        _assignment_gradient[(len(tiles_of(rows).table), triton.cdiv(width, block))](
+            z, grad_x, p, full_grad_pooled, s, gram, grad_link, total_grad_s, *block_arguments("nn", rows, clusters),
+            z.stride(0), grad_x.stride(0), s.stride(0), width,
+            total_grad_s.stride(0), z.shape[1], SYMMETRIC=symmetric, PRECISION=precision(),
+            ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=block,
         )  # fmt: skip
         grad_adj = None
         if not symmetric:
-            of_p = product(
-                "nt", s, whole, s.shape, rows, clusters, clusters, clean=tiles_of(rows).clean
+            grad_p = product(
+                "nt",
+                s,
+                full_grad_pooled,
+                s.shape,
+                rows,
+                clusters,
+                clusters,
+                clean=tiles_of(rows).clean,
             )
             if adj is None:
-                _add_back_local(graphs, of_p, clusters, grad_s)
+                _add_back_local(graphs, grad_p, clusters, total_grad_s)
             else:
-                product("tn", adj, of_p, s.shape, rows, rows, clusters, out=grad_s)
-                of_this = partial(
-                    product, "nt", of_p, s, adj.shape, rows, rows, clusters,
-                    clean=tiles_of(rows).clean, scale=of_link, extra=adj,
+                product("tn", adj, grad_p, s.shape, rows, rows, clusters, out=total_grad_s)
+                adj_product = partial(
+                    product, "nt", grad_p, s, adj.shape, rows, rows, clusters,
+                    clean=tiles_of(rows).clean, scale=grad_link, extra=adj,
                 )  # fmt: skip
-                grad_adj = add_to_sum(ctx.sums, of_this)
-        if of_s is not None:
-            grad_s[:, : clusters.largest] += of_s
+                grad_adj = add_to_sum(ctx.sums, adj_product)
+        if grad_s is not None:
+            total_grad_s[:, : clusters.largest] += grad_s
         make = s.new_zeros if ctx.clean else s.new_empty
         grad_logits = make(len(s), ctx.columns)
         _softmax_backward[(len(tiles_of(rows).table),)](
-            s, grad_s, grad_logits, none if of_entropy is None else of_entropy.contiguous(),
+            s, total_grad_s, grad_logits, zeros if grad_entropy is None else grad_entropy.contiguous(),
             tiles_of(rows).table, rows.device_starts, rows.device_sizes, clusters.device_sizes, s.stride(0),
             grad_logits.stride(0), **whole_rows(tiles_of(rows).rows, width, local=True),
         )  # fmt: skip
-        grad_z = product("nn", s, of_x, z.shape, rows, clusters)
+        grad_z = product("nn", s, grad_x, z.shape, rows, clusters)
         return grad_logits, grad_z, grad_adj, None, None, None, None, None
 
 
 def _propagate_local(graphs: SparseGraphs, s: Tensor, clusters: Layout) -> Tensor:
-    """A S without a gradient, for local columns: [N, W] → local [N, W]."""
+    """A S for local columns, without gradient: local [N, W] → local [N, W]."""
     if isinstance(graphs, DrawnGraphs):
         local = (graphs.layout.graph_of_row, clusters.device_sizes)
         return graphs.product(graphs.adj, s, local=local)
@@ -386,7 +395,7 @@ def _propagate_local(graphs: SparseGraphs, s: Tensor, clusters: Layout) -> Tenso
 
 
 def _add_back_local(graphs: SparseGraphs, grad: Tensor, clusters: Layout, out: Tensor) -> None:
-    """Add AᵀG to `out`: local [N, W] both."""
+    """Add AᵀG to `out`, both local [N, W]."""
     if isinstance(graphs, DrawnGraphs):
         local = (graphs.layout.graph_of_row, clusters.device_sizes)
         graphs.product(graphs.adj_t, grad, local=local, out=out)

@@ -1,7 +1,7 @@
-"""A H on a GPU for graphs drawn from a data set, as a Triton kernel: the edges are read where the data set has them.
+"""A H for graphs drawn from a data set, as a Triton kernel that reads the edges from the data set.
 
-Row r of the batch is node `nodes[r]` of the data set, and the numbers of the data set's nodes minus `shift[r]` are
-those of the batch. So nothing of the edges is copied to make a batch. The reference is `SparseGraphs.propagate`.
+Row r of the batch is node `nodes[r]` of the data set. Its neighbor i in the data set is row i − `shift[r]` of the
+batch. So a batch needs no copy of the edges. The reference is `SparseGraphs.propagate`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch import Tensor
 from diffpool.backends.triton.blocks import by_rows, reach
 from diffpool.backends.triton.tiles import aligned
 
-ANY = 2**62  # edges
-# Edges of a row of A. A program computes many rows together if nearly all are short; otherwise one row. The few rows
-# that are longer are divided among several programs each.
+ANY = 2**62  # no limit on the number of edges
+# Edges per row of A. If nearly all rows are short, a program computes many rows at once; otherwise one row. The few
+# longer rows are computed by a separate launch.
 SHORT, LONG = 32, 512
 
 
@@ -24,7 +24,7 @@ def _add_edges(
     total, first, last, end, h, indices, values, scale, moved, columns, here, ldh,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, MANY: tl.constexpr,
 ):  # fmt: skip
-    """Add to `total` the rows of h at the other ends of a row's edges from `first` to `last`, MANY at a time."""
+    """Add to `total` the rows of h at the sources of the edges from `first` to `last`, MANY at a time."""
     for edge in range(first, last, MANY):
         edges = edge + tl.arange(0, MANY)
         there = edges < end
@@ -48,7 +48,7 @@ def _short_rows(
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
     MORE: tl.constexpr, MOST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of the result, those with up to MOST edges: the first edge of each row, then the second, and so on."""
+    """A block of rows with up to MOST edges each: add the first edge of each row, then the second, and so on."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = rows < n
     limit = tl.zeros((ROWS,), dtype=tl.int32) + d
@@ -60,15 +60,15 @@ def _short_rows(
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         node = tl.load(nodes + rows, mask=inside, other=0)
         first = tl.load(indptr + node, mask=inside, other=0)
-        many = tl.load(indptr + node + 1, mask=inside, other=0) - first
-        wanted = inside & (many <= MOST)
-        many = tl.where(wanted, many, 0)
+        count = tl.load(indptr + node + 1, mask=inside, other=0) - first
+        wanted = inside & (count <= MOST)
+        count = tl.where(wanted, count, 0)
         moved = tl.load(shift + rows, mask=inside, other=0)
         here = columns[None, :] < limit[:, None]
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        source = tl.load(indices + first, mask=many > 0, other=0) - moved
-        for step in range(0, tl.max(many, 0)):
-            there = step < many
+        source = tl.load(indices + first, mask=count > 0, other=0) - moved
+        for step in range(0, tl.max(count, 0)):
+            there = step < count
             x = tl.load(
                 h + source[:, None] * ldh + columns[None, :], mask=there[:, None] & here, other=0.0
             )
@@ -76,7 +76,7 @@ def _short_rows(
                 x = x * tl.load(values + first + step, mask=there, other=0.0)[:, None]
             if SCALED and BACK:
                 x = x * tl.load(scale + source, mask=there, other=0.0)[:, None]
-            source = tl.load(indices + first + step + 1, mask=step + 1 < many, other=0) - moved
+            source = tl.load(indices + first + step + 1, mask=step + 1 < count, other=0) - moved
             total += x
         if SCALED and not BACK:
             total = total * tl.load(scale + rows, mask=inside, other=0.0)[:, None]
@@ -97,9 +97,9 @@ def _rows(
     MORE: tl.constexpr, LISTED: tl.constexpr, MOST: tl.constexpr,
     MANY: tl.constexpr, REST: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One row of the result: the sum over its edges, MANY at a time as long as there are so many, then REST.
+    """One row of the result: the sum over its edges, first MANY at a time, then REST at a time.
 
-    Every row with up to MOST edges, or with LISTED one of `long_rows`, where −1 is none.
+    Computes every row with up to MOST edges; with LISTED, the rows in `long_rows`, where −1 means no row.
     """
     row = tl.program_id(0).to(tl.int64)
     listed = row >= 0
@@ -119,13 +119,13 @@ def _rows(
         here = columns < limit
         moved = tl.load(shift + row)
         total = tl.zeros((COLUMNS,), dtype=tl.float32)
-        many = first + (end - first) // MANY * MANY
+        full_end = first + (end - first) // MANY * MANY
         total = _add_edges(
-            total, first, many, end, h, indices, values, scale, moved, columns, here, ldh,
+            total, first, full_end, end, h, indices, values, scale, moved, columns, here, ldh,
             WEIGHTED, SCALED and BACK, MANY,
         )  # fmt: skip
         total = _add_edges(
-            total, many, end, end, h, indices, values, scale, moved, columns, here, ldh,
+            total, full_end, end, end, h, indices, values, scale, moved, columns, here, ldh,
             WEIGHTED, SCALED and BACK, REST,
         )  # fmt: skip
         if SCALED and not BACK:
@@ -138,8 +138,8 @@ def _rows(
         tl.store(to, total, mask=here)
 
 
-def _has_room(h: Tensor) -> bool:
-    """Whether as many columns as `aligned` can be read, whatever is there behind those of h."""
+def _can_read_aligned(h: Tensor) -> bool:
+    """Whether the memory of h can be read up to the aligned number of columns."""
     (n, d), ld = h.shape, h.stride(0)
     end = h.storage_offset() + (n - 1) * ld + aligned(d)
     return aligned(d) <= ld and 4 * end <= h.untyped_storage().nbytes()
@@ -156,15 +156,19 @@ def spmm(
     back: bool = False,
     local: tuple[Tensor, Tensor] | None = None,
     out: Tensor | None = None,
-    more: Tensor | None = None,
-    most: int = ANY,
+    addend: Tensor | None = None,
+    max_edges: int = ANY,
     long_rows: Tensor | None = None,
 ) -> Tensor:
     """A H: [N, D] → [N, D] in float32.
 
-    `scale` [N] multiplies the rows of the result, or with `back` those of h. `local`: the graph of each row, and how
-    many columns each graph has; others are not written. With `out` the result is added to it, and so is `more` [N, D].
-    `long_rows`: every row with more than `most` edges, and any number of −1; None if there are no such rows.
+    Optional arguments:
+        scale: multiply the rows of the result by this [N]; with `back`, the rows of h.
+        local: the graph of each row and the number of columns of each graph; other columns are not written.
+        out: add the result to this matrix.
+        addend: also add this matrix [N, D].
+        max_edges: the maximum number of edges of rows that are not in `long_rows`.
+        long_rows: all rows with more edges, padded with −1; None if there are none.
     """
     h = by_rows(h)
     add = out is not None
@@ -172,37 +176,37 @@ def spmm(
     if out is None:
         wide = aligned(d)
         out = h.new_empty(n, wide)[:, :d]
-        d = wide if n > 0 and _has_room(h) else d
+        d = wide if n > 0 and _can_read_aligned(h) else d
     if h.numel() == 0:
         return out
-    other = out if more is None else by_rows(more)
+    other = out if addend is None else by_rows(addend)
     weights = indices if values is None else values
     graph_of_row, counts = (nodes, nodes) if local is None else local
     inputs = (
         h, out, other, nodes, shift, indptr, indices, weights, h if scale is None else scale, graph_of_row, counts,
         h.stride(0), out.stride(0), other.stride(0), d, len(counts),
     )  # fmt: skip
-    kinds = {
+    flags = {
         "WEIGHTED": values is not None,
         "SCALED": scale is not None,
         "BACK": back,
         "LOCAL": local is not None,
         "ADD": add,
-        "MORE": more is not None,
+        "MORE": addend is not None,
     }
-    if most <= SHORT:
+    if max_edges <= SHORT:
         wide = min(triton.next_power_of_2(d), 64)
         _short_rows[(triton.cdiv(n, 32), triton.cdiv(d, wide))](
-            *inputs, n, **kinds, MOST=most, ROWS=32, COLUMNS=wide
+            *inputs, n, **flags, MOST=max_edges, ROWS=32, COLUMNS=wide
         )
     else:
         wide = min(triton.next_power_of_2(d), 128 if local else 256)
         _rows[(n, triton.cdiv(d, wide))](
-            *inputs, nodes, **kinds, LISTED=False, MOST=most, MANY=64, REST=8, COLUMNS=wide,
+            *inputs, nodes, **flags, LISTED=False, MOST=max_edges, MANY=64, REST=8, COLUMNS=wide,
             num_warps=4 if wide > 128 else 2,
         )  # fmt: skip
     if long_rows is not None:
         _rows[(len(long_rows), triton.cdiv(d, 32))](
-            *inputs, long_rows, **kinds, LISTED=True, MOST=ANY, MANY=256, REST=256, COLUMNS=32, num_warps=8
+            *inputs, long_rows, **flags, LISTED=True, MOST=ANY, MANY=256, REST=256, COLUMNS=32, num_warps=8
         )  # fmt: skip
     return out

@@ -1,4 +1,4 @@
-"""A second stream for work that does not depend on the rest of a captured step."""
+"""A second CUDA stream for independent work in a captured step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _side(device: torch.device) -> torch.cuda.Stream:
 
 @contextmanager
 def side_stream(x: Tensor) -> Iterator[torch.cuda.Stream]:
-    """Launch in a second stream, which first waits for x; until `join` it runs at the same time as the current one."""
+    """Launch work in a second stream, which first waits for x; it runs in parallel until `join`."""
     side = _side(x.device)
     side.wait_stream(torch.cuda.current_stream(x.device))
     x.record_stream(side)
@@ -26,7 +26,7 @@ def side_stream(x: Tensor) -> Iterator[torch.cuda.Stream]:
 
 
 def join(side: torch.cuda.Stream, z: Tensor) -> None:
-    """Let the current stream wait for the second one, whose result is z."""
-    here = torch.cuda.current_stream(z.device)
-    here.wait_stream(side)
-    z.record_stream(here)
+    """Make the current stream wait for the second one, which computes z."""
+    current = torch.cuda.current_stream(z.device)
+    current.wait_stream(side)
+    z.record_stream(current)

@@ -1,4 +1,4 @@
-"""Sums over the rows of each graph on a GPU, as a Triton kernel: in one order, so that a result repeats to the bit."""
+"""Sums over the rows of each graph as a Triton kernel, in a fixed order, so that results are deterministic."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _sums(h, out, starts, sizes, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for step in range(0, n, ROWS):
-        place = step + tl.arange(0, ROWS)
+        index = step + tl.arange(0, ROWS)
         total += tl.load(
-            h + (start + place)[:, None] * d + column[None, :],
-            mask=(place < n)[:, None] & (column < d)[None, :],
+            h + (start + index)[:, None] * d + column[None, :],
+            mask=(index < n)[:, None] & (column < d)[None, :],
             other=0.0,
         )
     tl.store(out + graph * d + column, tl.sum(total, 0), mask=column < d)

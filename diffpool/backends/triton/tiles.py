@@ -1,4 +1,4 @@
-"""What the kernels need to know about a layout: its rows in tiles, each inside one graph."""
+"""The tiles of a layout: blocks of rows, each within one graph."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from diffpool.layout import Layout
 
 
 def aligned(width: int) -> int:
-    """The next multiple of 16: a GPU reads matrices faster if their rows have such a length."""
+    """Round up to a multiple of 16: GPUs read matrices faster if their rows have such a length."""
     return -(-width // 16) * 16
 
 
 def tile_rows(total: int, graphs: int) -> int:
-    """Rows of a tile of a result: more if graphs are large."""
+    """The number of rows per tile: more if graphs are large."""
     return 64 if total >= 48 * graphs else 32
 
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Tiles of up to `rows` rows of one graph, model by model."""
+    """Tiles of up to `rows` rows of one graph, ordered by model."""
 
     rows: int
     table: Tensor  # [T, 2] int64, on the device: graph and first row of each tile
-    starts: Tensor  # [M + 1] int64, on the device: the first tile of each model, and the end of the last one
-    clean: bool = True  # whether local columns that a graph does not have must be zero; if not, nobody reads them
+    starts: Tensor  # [M + 1] int64, on the device: the first tile of each model, and the total
+    clean: bool = True  # whether local columns that a graph does not have must be zero; otherwise they are never read
 
 
 _tiles: WeakKeyDictionary[Layout, Tiles] = WeakKeyDictionary()
 
 
 def attach(layout: Layout, tiles: Tiles) -> None:
-    """Use these tiles for a layout."""
+    """Set the tiles of a layout."""
     _tiles[layout] = tiles
 
 
 def tiles_of(layout: Layout) -> Tiles:
-    """The tiles of a layout; made at the first call from the sizes on the host."""
-    known = _tiles.get(layout)
-    if known is None:
-        known = _tiles[layout] = _from_host(layout)
-    return known
+    """The tiles of a layout; computed in the first call from the sizes on the host."""
+    tiles = _tiles.get(layout)
+    if tiles is None:
+        tiles = _tiles[layout] = _from_host(layout)
+    return tiles
 
 
 def _from_host(layout: Layout) -> Tiles:

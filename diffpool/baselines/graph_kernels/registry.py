@@ -35,7 +35,7 @@ def gram_matrices(
     The kernels have their default arguments. `watch` is called with the fraction done, from 0 to 1.
     """
     if name not in KERNELS:
-        raise SettingError(f"expected a kernel among {', '.join(KERNELS)}, got {name!r}")
+        raise SettingError(f"expected the kernel to be one of {', '.join(KERNELS)}, got {name!r}")
     kernel = KERNELS[name]()
     grams = kernel.gram_by_level(raw, watch or ignore_progress)
     if isinstance(kernel, WeisfeilerLehman):

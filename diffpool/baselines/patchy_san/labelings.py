@@ -23,7 +23,7 @@ def label(adjacency: csr_array, labeling: str) -> np.ndarray:
     """The label of each node of an undirected graph, from 0; indistinguishable nodes share a label: [n] int64."""
     if labeling not in _LABELINGS:
         raise SettingError(
-            f"expected a labeling among {', '.join(LABELINGS)}, got {labeling!r}: choose one of these"
+            f"expected the labeling to be one of {', '.join(LABELINGS)}, got {labeling!r}"
         )
     return _LABELINGS[labeling](adjacency)
 

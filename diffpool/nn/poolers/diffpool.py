@@ -1,4 +1,4 @@
-"""DiffPool: a GNN that assigns each node softly to the clusters of its graph."""
+"""DiffPool: a GNN computes a soft assignment of nodes to the clusters of their graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from diffpool.nn.random import LayerRandom
 class DiffPool(Pooler):
     """Equations 3, 4 and 6, with the link and entropy losses of this level.
 
-    `gnn` has as many outputs as the largest graph has clusters; a graph with k_g clusters uses the first k_g.
+    `gnn` has one output per cluster of the largest graph; a graph with k_g clusters uses the first k_g.
     """
 
     def __init__(self, gnn: nn.Module):

@@ -1,4 +1,4 @@
-"""DiffPool with hard assignments that stay differentiable, which the paper names as future work."""
+"""DiffPool with hard assignments that stay differentiable, which the paper lists as future work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from diffpool.nn.random import LayerRandom
 
 
 class HardDiffPool(Pooler):
-    """Equations 3, 4 and 6 with every node in its most likely cluster only.
+    """Equations 3, 4 and 6 with each node assigned to its most likely cluster only.
 
     The gradient is that of the soft assignment (straight-through, Bengio et al., 2013). With `gumbel`, training samples
     the clusters from S by adding Gumbel noise to the logits (Jang et al., 2017; temperature 1). A' has at most as many
@@ -52,11 +52,11 @@ class HardDiffPool(Pooler):
 
 
 def straight_through(soft: Tensor, rows: Layout, clusters: Layout) -> Tensor:
-    """1 for the largest entry of each row, 0 for the others, with the gradient of `soft`: local [N, W] → [N, W]."""
+    """1 for the largest entry of each row, 0 elsewhere, with the gradient of `soft`: local [N, W] → [N, W]."""
     if soft.shape[1] == 0:
         return soft
     hard = torch.zeros_like(soft).scatter(1, soft.argmax(1, keepdim=True), 1.0)
     mask = column_mask(rows, clusters)
-    if mask is not None:  # a row of no graph has no cluster
+    if mask is not None:  # rows of no graph have no cluster
         hard = hard * mask
     return hard + (soft - soft.detach())

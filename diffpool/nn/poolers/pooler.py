@@ -1,12 +1,12 @@
 """The protocol of a pooler.
 
-A pooler coarsens the graphs of a level in two parts, so that the first can run at the same time as the level's encoder:
+A pooler coarsens the graphs of a level in two parts, so that the first can run in parallel with the level's encoder:
 
-    scores = pooler.gnn(graphs, x, clusters)                    from the level's input alone; None without a `gnn`
+    scores = pooler.gnn(graphs, x, clusters)                    from the input of the level; None without a `gnn`
     pooled = pooler(graphs, z, scores, clusters, random)        from the embeddings Z and the scores
 
-`clusters` says how many clusters each graph gets. `random` draws numbers in training for poolers that need them. Any
-module with this interface works; `Pooler` is a base class that documents it.
+`clusters` gives the number of clusters of each graph. `random` provides random numbers in training. Any module with
+this interface works; `Pooler` is a base class that documents it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from diffpool.nn.random import LayerRandom
 
 
 class AnyAssignment(Protocol):
-    """An assignment S of the nodes of one level to clusters, however it is stored."""
+    """The assignment S of the nodes of one level to clusters, in any storage format."""
 
     def of_graph(self, graph: int) -> Tensor:
         """S of one graph: [n_g, k_g]."""
@@ -55,7 +55,7 @@ class Assignment:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pooled:
-    """The next level."""
+    """The result of pooling: the next level."""
 
     graphs: Graphs
     x: Tensor  # [K, D]
@@ -67,7 +67,7 @@ class Pooled:
 
 
 class Pooler(nn.Module):
-    """The base class of poolers: `gnn` computes scores from the input of a level, if there is one."""
+    """Base class of poolers. The optional `gnn` computes scores from the input of a level."""
 
     def __init__(self, gnn: nn.Module | None = None):
         super().__init__()
@@ -81,8 +81,8 @@ class Pooler(nn.Module):
         clusters: Layout,
         random: LayerRandom | None = None,
     ) -> Pooled:
-        """Embeddings z [N, D] and scores [N, W] of a level → the next one.
+        """Embeddings z [N, D] and scores [N, W] of a level → the next level.
 
-        `random` is None in evaluation, and where nobody passed random numbers to the classifier.
+        `random` is None in evaluation, and if no random numbers were passed to the classifier.
         """
         raise NotImplementedError

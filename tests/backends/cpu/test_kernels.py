@@ -1,6 +1,6 @@
-"""The C kernels: threads, rounding, and arguments that they must leave to the reference or refuse.
+"""The C kernels: threads, rounding, and arguments that they must leave to the reference or reject.
 
-That they compute what their references compute is in tests/backends/test_registry.py.
+tests/backends/test_registry.py compares their results with the references.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INPUTS, OUTPUTS = 3, 5
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 2e-5) -> None:
-    """Equal to single precision, measured by the largest entry."""
+    """Equal to single precision, relative to the largest entry."""
     scale = max(1.0, float(b.detach().abs().max())) if b.numel() else 1.0
     torch.testing.assert_close(a.double(), b.double(), rtol=0, atol=tolerance * scale)
 
@@ -76,7 +76,7 @@ def test_a_training_step_is_the_same_with_and_without_the_kernels(poolings: int)
 
 @pytest.mark.parametrize("linear", [False, True])
 def test_a_step_of_several_models_is_the_same_with_and_without_the_kernels(linear: bool) -> None:
-    """Each model has its own graphs, one of them fewer and one none: losses, gradients, statistics."""
+    """The models have different graphs; one has fewer, one has none. Compare losses, gradients, statistics."""
     dataset = embedded(12, seed=1, rungs=4)
     architecture = replace(PAPER, hidden=6, poolings=2, assignment_linear=linear)
     fast = build(architecture, 6, 2, dataset.largest, models=3).train()
@@ -100,14 +100,14 @@ def test_a_step_of_several_models_is_the_same_with_and_without_the_kernels(linea
 
 @pytest.fixture
 def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Sets the number of threads of the kernels, however many cores there are."""
+    """Sets the number of threads of the kernels, regardless of the number of cores."""
     before = torch.get_num_threads()
     monkeypatch.setattr(threads, "usable_cores", lambda: 8)
     yield torch.set_num_threads
     torch.set_num_threads(before)
 
 
-def test_the_number_of_threads_changes_no_bit_of_the_kernels(cores: Callable[[int], None]) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(cores: Callable[[int], None]) -> None:
     graphs, x = medium()
     layers, results = encoder(), []
     for count in (1, 2, 3, 5):
@@ -120,7 +120,7 @@ def test_the_number_of_threads_changes_no_bit_of_the_kernels(cores: Callable[[in
             assert torch.equal(a, b)
 
 
-def test_several_threads_of_a_program_can_train_at_once(cores: Callable[[int], None]) -> None:
+def test_several_threads_of_a_process_can_train_at_once(cores: Callable[[int], None]) -> None:
     graphs, x = medium()
     cores(2)
     model = build(replace(PAPER, hidden=8), 3, 3, largest=310).train()
@@ -155,7 +155,7 @@ def test_a_forked_process_starts_its_own_threads(cores: Callable[[int], None]) -
     process.join()
 
 
-def test_small_batches_leave_pytorch_one_thread_and_the_kernels_theirs(
+def test_small_batches_limit_pytorch_but_not_the_kernels_to_one_thread(
     cores: Callable[[int], None],
 ) -> None:
     cores(4)
@@ -191,7 +191,7 @@ def test_the_quota_of_a_container_is_read(
 
 
 def test_rows_of_zeros_have_the_gradients_of_the_reference() -> None:
-    """Such rows have no direction: their length counts as constant."""
+    """Such rows have no direction, so their norm counts as a constant."""
     single = Encoder(Sage, [INPUTS, OUTPUTS]).train()
     torch.nn.init.zeros_(single.convs[0].linear.bias)
     double = copy.deepcopy(single).double()
@@ -216,7 +216,7 @@ def test_nan_stays_nan() -> None:
     assert torch.equal(layers(graphs, x).isnan(), expected)
 
 
-def test_frozen_parameters_do_not_stop_the_gradient_of_the_others() -> None:
+def test_frozen_parameters_do_not_block_other_gradients() -> None:
     batch = sample()
     single = encoder()
     for parameter in single.convs[1].parameters():
@@ -232,14 +232,14 @@ def test_frozen_parameters_do_not_stop_the_gradient_of_the_others() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_graphs_in_double_precision_with_features_in_single_are_refused(kind: str) -> None:
+def test_double_precision_graphs_with_single_precision_features_are_rejected(kind: str) -> None:
     batch = sample(**KINDS[kind])
     with pytest.raises(RuntimeError):
         encoder()(batch.sparse, batch.x.float())
 
 
 @pytest.mark.parametrize("extra", [-2, 100])
-def test_another_number_of_feature_rows_than_nodes_is_refused(extra: int) -> None:
+def test_a_wrong_number_of_feature_rows_is_rejected(extra: int) -> None:
     graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
     model = build(replace(PAPER, hidden=8), INPUTS, 2, largest=4)
     for network in (encoder(), model):
@@ -320,7 +320,7 @@ def test_saved_tensors_may_be_moved_before_the_backward_pass() -> None:
 
 
 @pytest.mark.parametrize("width", [INPUTS - 1, INPUTS + 2])
-def test_features_of_another_width_are_left_to_the_reference(width: int) -> None:
+def test_features_of_the_wrong_width_are_left_to_the_reference(width: int) -> None:
     graphs = SparseGraphs.from_edges([4, 3], [0, 1, 4, 6], [1, 0, 6, 4])
     accepts = KERNELS["nn.encoder.encode", "cpu"].accepts
     assert not accepts(graphs, torch.randn(7, width), encoder(), None)
@@ -335,7 +335,7 @@ def test_more_clusters_than_outputs_are_left_to_the_reference() -> None:
     assert encoder()(graphs, torch.randn(43, INPUTS), many).shape == (43, OUTPUTS + 1)
 
 
-def test_features_with_strides_are_read_as_they_are() -> None:
+def test_strided_features_are_read_correctly() -> None:
     batch = sample()
     layers = encoder()
     graphs = batch.sparse.to(dtype=torch.float32)
@@ -345,7 +345,7 @@ def test_features_with_strides_are_read_as_they_are() -> None:
     close(layers(graphs, wide[:, ::2]), expected)
 
 
-def test_a_cotangent_with_strides_is_read_as_it_is() -> None:
+def test_a_strided_cotangent_is_read_correctly() -> None:
     batch = sample()
     layers = encoder()
     graphs = batch.sparse.to(dtype=torch.float32)
@@ -356,7 +356,7 @@ def test_a_cotangent_with_strides_is_read_as_it_is() -> None:
     assert torch.equal(a, b)
 
 
-def test_a_second_derivative_is_refused() -> None:
+def test_a_second_derivative_is_rejected() -> None:
     batch = sample()
     x = batch.x.float().requires_grad_()
     out = encoder()(batch.sparse.to(dtype=torch.float32), x).square().sum()

@@ -16,14 +16,14 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 @pytest.fixture(autouse=True)
 def _no_c_kernels() -> Iterator[None]:
-    """Only the Triton kernels and the plain code are compared."""
+    """Use no other backend than Triton."""
     with use_backend("triton"):
         yield
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _kernels_were_launched(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail if the tests of a module launched no kernel: then they compared the plain code with itself."""
+    """Fail if the tests of a module launched no kernel: they would compare the reference with itself."""
     if not INTERPRETED or not request.node.get_closest_marker("triton"):
         yield
         return
@@ -43,7 +43,7 @@ def _kernels_were_launched(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def _poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fill new memory with NaN, so that reading what was never written is noticed."""
+    """Fill new memory with NaN, to detect reads of memory that was never written."""
 
     def poisoned(allocate: Any) -> Any:
         def allocated(*arguments: Any, **options: Any) -> torch.Tensor:

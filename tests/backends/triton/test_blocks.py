@@ -1,4 +1,4 @@
-"""The kernels of block products equal the loop over graphs, which computes in double precision."""
+"""The kernels of block products against a loop over graphs in double precision."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Case:
 
     @property
     def mask(self) -> Tensor:
-        """The columns that each row has."""
+        """A mask of the columns that each row has."""
         return self._mask(self.rows)
 
     @property
     def inner(self) -> Tensor:
-        """The same for a row for each cluster."""
+        """The same with one row per cluster."""
         return self._mask(self.columns)
 
     def _mask(self, layout: Layout) -> Tensor:
@@ -115,7 +115,7 @@ def test_products_with_local_columns_overwrite_or_add(case: Case, form: str) -> 
 
 @pytest.mark.parametrize("form", PRODUCTS)
 def test_columns_that_are_local_to_other_clusters(case: Case, form: str) -> None:
-    """S with A in front of it, and the gradients. Beyond the zeros after its columns a row holds NaN."""
+    """A S and its gradients. After its columns, a row has zeros up to a multiple of four, then NaN."""
     n, width = case.rows.total, case.columns.largest
     limits = case.columns.sizes[case.rows.graph_of_row][:, None]
     sizes = case.rows.sizes[case.rows.graph_of_row][:, None]

@@ -1,4 +1,4 @@
-"""Cohorts on a GPU: dropout in captured steps, models that leave, memory that does not suffice."""
+"""Cohorts on a GPU: dropout in captured steps, models that stop early, insufficient memory."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def losses(made: Cohort) -> list[float]:
     return found
 
 
-def test_dropout_on_the_gpu_is_that_of_the_cpu_in_double_precision() -> None:
+def test_dropout_on_the_gpu_equals_dropout_on_the_cpu_in_double_precision() -> None:
     dataset = embedded(40, seed=3, rungs=4)
     dataset = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
     here, there = (losses(cohort(dataset.to(device))) for device in ("cpu", "cuda"))
     assert here == pytest.approx(there, rel=1e-7)
 
 
-def test_captured_steps_draw_new_masks_every_time_as_uncaptured_ones_do() -> None:
+def test_captured_steps_draw_the_same_new_masks_as_uncaptured_steps() -> None:
     dataset = embedded(60, seed=3, rungs=4).to("cuda")
     found = []
     for capture in (True, False):
@@ -62,8 +62,8 @@ def test_captured_steps_draw_new_masks_every_time_as_uncaptured_ones_do() -> Non
     assert found[0] == pytest.approx(found[1], rel=2e-3)
 
 
-def test_models_that_have_stopped_leave_with_their_captured_programs() -> None:
-    """The numbers of the others stay those of the CPU, to rounding."""
+def test_captured_steps_of_stopped_models_are_freed() -> None:
+    """The losses of the other models equal those on the CPU, up to rounding."""
     dataset = embedded(60, seed=3, rungs=4)
     made = cohort(dataset.to("cuda"), epochs=(1, 4, 1, 2))
     before = weakref.ref(made.stepper)
@@ -82,7 +82,7 @@ def test_models_that_have_stopped_leave_with_their_captured_programs() -> None:
 
 @pytest.fixture
 def limited() -> Iterator[Any]:
-    """Calls with a number of bytes limit what PyTorch may take of the GPU."""
+    """A function that limits the GPU memory of PyTorch to a number of bytes."""
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
     yield lambda size: torch.cuda.set_per_process_memory_fraction(size / total)
@@ -91,7 +91,7 @@ def limited() -> Iterator[Any]:
 
 
 def reserved(dataset: GraphDataset, method: Any, path: Path, models: int) -> tuple[int, int]:
-    """The bytes that stay reserved whatever is trained, and those for so many models side by side at most."""
+    """The bytes that always stay reserved, and the peak with this number of models side by side."""
     torch.cuda.reset_peak_memory_stats()
     evaluate(method, dataset, out=path, cohort=models)
     peak = torch.cuda.max_memory_reserved()
@@ -104,7 +104,7 @@ def reserved(dataset: GraphDataset, method: Any, path: Path, models: int) -> tup
 def test_a_cohort_that_does_not_fit_is_trained_in_parts(
     share: float, tmp_path: Path, limited: Any, monkeypatch: Any
 ) -> None:
-    """Wherever the memory ends: in a step that is not captured yet, or in the capture of it."""
+    """Memory may run out in a step that is not captured yet, or during capture."""
     dataset = embedded(100, seed=0).to("cuda")
     method = settings_for("diffpool", "embedded", epochs=2, batch_size=40)
     always, needed = reserved(dataset, method, tmp_path / "all.jsonl", 10)

@@ -1,4 +1,4 @@
-"""Batches drawn on the device equal the batches from the host."""
+"""Batches drawn on the device equal batches assembled on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHOSEN = np.array([[3, 0, 11, -1], [5, 5, -1, -1], [-1, -1, -1, -1], [2, 1, 4, 8
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_a_drawn_batch_equals_the_batch_from_the_host(kind: str, device: str) -> None:
+def test_a_drawn_batch_equals_the_batch_assembled_on_the_host(kind: str, device: str) -> None:
     dataset = embedded(12, seed=0, rungs=5).to(device)
     batches = CohortBatches(dataset, CLUSTERS[kind])
     drawing = drawn.Drawing(batches)
@@ -61,7 +61,7 @@ def test_a_drawn_batch_equals_the_batch_from_the_host(kind: str, device: str) ->
     assert (x[~graphs.layout.real] == 0).all()
 
 
-def test_tiles_cover_every_row_once_and_no_others(device: str) -> None:
+def test_tiles_cover_every_row_of_a_graph_exactly_once(device: str) -> None:
     sizes = torch.tensor([[70, 0, 5], [1, 32, 33]])
     layout = drawn.device_layout(sizes.to(device), rows=80, columns=70)
     tiles = tiles_of(layout)

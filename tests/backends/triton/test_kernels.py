@@ -1,4 +1,4 @@
-"""The same numbers on a GPU as on the CPU. Skipped where there is none."""
+"""A GPU gives the same results as the CPU. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ARCHITECTURES = {
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_logits_losses_and_gradients_are_those_of_the_cpu(name: str, training: bool) -> None:
+def test_logits_losses_and_gradients_equal_those_on_the_cpu(name: str, training: bool) -> None:
     batch = sample((13, 1, 21, 0, 8), density=0.3, weighted=True)
     model = build(ARCHITECTURES[name], batch.x.shape[1], 3, largest=21).double().train(training)
     results = []
@@ -47,7 +47,7 @@ def test_logits_losses_and_gradients_are_those_of_the_cpu(name: str, training: b
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_in_single_precision_the_kernels_give_what_the_cpu_gives_in_double(name: str) -> None:
+def test_single_precision_kernels_agree_with_the_cpu_in_double_precision(name: str) -> None:
     batch = sample((13, 1, 70, 0, 8, 41), density=0.3, weighted=True)
     model = build(ARCHITECTURES[name], batch.x.shape[1], 3, largest=70).double().train()
     results = []
@@ -62,8 +62,8 @@ def test_in_single_precision_the_kernels_give_what_the_cpu_gives_in_double(name:
         torch.testing.assert_close(a, b, rtol=0, atol=2e-3 * scale)
 
 
-def test_a_cohort_on_the_gpu_is_the_cohort_on_the_cpu() -> None:
-    """In double precision, over some epochs."""
+def test_a_cohort_trains_the_same_on_the_gpu_and_on_the_cpu() -> None:
+    """In double precision, over several epochs."""
     dataset = embedded(40, seed=3, rungs=4)
     dataset = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
     folds = [single_split(dataset.y, seed) for seed in range(3)]
@@ -79,10 +79,10 @@ def test_a_cohort_on_the_gpu_is_the_cohort_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("name", ["paper", "two poolings", "one number of clusters", "gin"])
-def test_captured_steps_do_what_uncaptured_ones_do(name: str) -> None:
-    """Single precision: losses of some epochs, with several capacities."""
+def test_captured_and_uncaptured_steps_agree(name: str) -> None:
+    """In single precision: losses over several epochs, with several capacities."""
     dataset = uneven(60).to("cuda")
-    torch.full((2**26,), torch.nan, device="cuda")  # memory that is not written must not be read
+    torch.full((2**26,), torch.nan, device="cuda")  # detects reads of unwritten memory
     folds = [single_split(dataset.y.cpu(), seed) for seed in range(3)]
     configs = [Training(epochs=3, seed=seed, batch_size=7 + seed) for seed in range(3)]
     torch.manual_seed(0)
@@ -100,7 +100,7 @@ def test_captured_steps_do_what_uncaptured_ones_do(name: str) -> None:
 
 
 def uneven(count: int) -> GraphDataset:
-    """Generated graphs with between none and all of their nodes' communities: sizes that differ a lot."""
+    """Generated graphs that keep between none and all of their communities, so that sizes differ a lot."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 90, count)
     starts = np.cumsum(sizes) - sizes

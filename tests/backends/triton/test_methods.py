@@ -1,4 +1,4 @@
-"""Every neural method on a GPU: the losses of the CPU, captured and not. Skipped where there is none."""
+"""Every neural method on a GPU has the same losses as on the CPU, with and without capture. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def losses_of(
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_cohort_on_the_gpu_is_the_cohort_on_the_cpu(name: str) -> None:
-    """In double precision, over some epochs."""
+def test_a_cohort_trains_the_same_on_the_gpu_and_on_the_cpu(name: str) -> None:
+    """In double precision, over several epochs."""
     method, dataset, model = case(name)
     double = replace(dataset, graphs=dataset.graphs.to(dtype=torch.float64), x=dataset.x.double())
     here, there = (losses_of(model.double(), double.to(d), method) for d in ("cpu", "cuda"))
@@ -69,10 +69,10 @@ def test_a_cohort_on_the_gpu_is_the_cohort_on_the_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_captured_steps_do_what_uncaptured_ones_do(name: str) -> None:
-    """In single precision, with several capacities; memory that is not written must not be read.
+def test_captured_and_uncaptured_steps_agree(name: str) -> None:
+    """In single precision, with several capacities; unwritten memory must not be read.
 
-    Over one epoch where assignments are hard: rounding can move a node to another cluster, and then two trainings part.
+    Only one epoch if assignments are hard: rounding can move a node to another cluster, and then the runs diverge.
     """
     method, dataset, model = case(name)
     dataset = dataset.to("cuda")

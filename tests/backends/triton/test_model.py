@@ -1,6 +1,6 @@
-"""Whole models with the Triton kernels equal the modules, which compute in double precision.
+"""Whole models with the Triton kernels against the modules in double precision.
 
-New memory is filled with NaN, so that a kernel that reads what was never written is noticed.
+New memory is filled with NaN, to detect reads of memory that was never written.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def uneven(undirected: bool) -> GraphDataset:
 
 
 def of_graph(assignment: Assignment, graph: int) -> Tensor:
-    """S of one graph, whose sizes only the device knows."""
+    """S of one graph; only the device knows its size."""
     rows, clusters = assignment.rows, assignment.clusters
     start, size = rows.device_starts[graph], rows.device_sizes[graph]
     return assignment.s[start : start + size, : clusters.device_sizes[graph]]
@@ -162,6 +162,6 @@ def test_a_model_with_the_kernels_equals_the_modules(name: str, device: str, soa
 def test_directed_edges_and_rows_of_several_sizes(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernels handle short and long rows separately; here with a small bound for the short ones."""
+    """Kernels handle short and long rows separately; here with a small limit for short ones."""
     monkeypatch.setattr(blocks, "FIRST", 8)
     compare(CONCATENATED, uneven(undirected=False), device)

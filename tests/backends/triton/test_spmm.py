@@ -1,4 +1,4 @@
-"""A H of graphs that were drawn on the device equals A H of the batch from the host."""
+"""A H of graphs drawn on the device equals A H of the batch assembled on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ spmm = pytest.importorskip("diffpool.backends.triton.spmm")
 
 pytestmark = pytest.mark.triton
 
-# SHORT, LONG, RARE, and whether some rows are longer than the kernel for all rows handles.
+# SHORT, LONG, RARE, and whether some rows are too long for the main kernel.
 BOUNDS = {
     "each row by itself": (0, 512, 0, False),
     "long rows by several programs": (0, 2, 0, True),
@@ -30,7 +30,7 @@ CHOSEN = np.array([[3, 0, 1], [5, -1, -1]])
 
 
 def propagated(graphs: SparseGraphs) -> list[Tensor]:
-    """A H and its gradient for each graph; H depends on the number of the graph only."""
+    """A H and its gradient for each graph; H depends on the index of the graph only."""
     starts, sizes = graphs.layout.device_starts.tolist(), graphs.layout.device_sizes.tolist()
     rows = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
     h = torch.zeros(graphs.num_nodes, 5)
@@ -44,7 +44,7 @@ def propagated(graphs: SparseGraphs) -> list[Tensor]:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", BOUNDS)
-def test_propagation_of_drawn_graphs_is_that_of_the_batch(
+def test_propagation_of_drawn_graphs_equals_that_of_the_batch(
     name: str, weighted: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short, long, rare, some_longer = BOUNDS[name]

@@ -53,20 +53,20 @@ def as_grakel(raw: RawGraphs) -> list[Any]:
 
 
 @pytest.mark.parametrize("h", [1, 5])
-def test_wl_is_that_of_grakel(raw: RawGraphs, h: int) -> None:
+def test_wl_equals_that_of_grakel(raw: RawGraphs, h: int) -> None:
     theirs = grakel.WeisfeilerLehman(n_iter=h, normalize=True).fit_transform(as_grakel(raw))
     ours = WeisfeilerLehman(h).fit_transform(raw)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
-def test_wl_assignment_is_that_of_grakel(raw: RawGraphs) -> None:
+def test_wl_assignment_equals_that_of_grakel(raw: RawGraphs) -> None:
     raw = raw[: 2 * FEW]
     theirs = grakel.WeisfeilerLehmanOptimalAssignment(n_iter=5, normalize=True)
     ours = WeisfeilerLehmanAssignment(5).fit_transform(raw)
     np.testing.assert_allclose(ours, theirs.fit_transform(as_grakel(raw)), rtol=1e-12)
 
 
-def test_shortest_path_with_ordered_pairs_is_that_of_grakel(raw: RawGraphs) -> None:
+def test_shortest_path_with_ordered_pairs_equals_that_of_grakel(raw: RawGraphs) -> None:
     raw = raw[:FEW]
     theirs = grakel.ShortestPath(normalize=True).fit_transform(as_grakel(raw))
     (level,) = ShortestPath().fit(raw).levels_
@@ -79,7 +79,7 @@ def test_shortest_path_with_ordered_pairs_is_that_of_grakel(raw: RawGraphs) -> N
     np.testing.assert_allclose(ours, theirs[np.ix_(defined, defined)], rtol=1e-12)
 
 
-def test_shortest_path_without_labels_is_that_of_grakel(raw: RawGraphs) -> None:
+def test_shortest_path_without_labels_equals_that_of_grakel(raw: RawGraphs) -> None:
     """All labels are equal then, so the order of a pair does not matter."""
     raw = raw[:FEW]
     theirs = grakel.ShortestPath(normalize=True, with_labels=False).fit_transform(as_grakel(raw))

@@ -86,7 +86,7 @@ def random_raw(
     return raw_of(*graphs, labels=words)
 
 
-def relabelled(raw: RawGraphs, seed: int = 0) -> RawGraphs:
+def relabeled(raw: RawGraphs, seed: int = 0) -> RawGraphs:
     """Permute the nodes of each graph."""
     rng = np.random.default_rng(seed)
     order = np.concatenate(
@@ -243,9 +243,9 @@ def test_transform_gives_the_block_of_the_joint_matrix(kernel: GraphKernel) -> N
 def test_the_order_of_the_nodes_does_not_matter(kernel: GraphKernel) -> None:
     raw = random_raw(SIZES)
     np.testing.assert_array_equal(
-        clone(kernel).fit_transform(raw), clone(kernel).fit_transform(relabelled(raw))
+        clone(kernel).fit_transform(raw), clone(kernel).fit_transform(relabeled(raw))
     )
-    assert np.diag(clone(kernel).fit(raw).transform(relabelled(raw)))[raw.sizes > 5].all()
+    assert np.diag(clone(kernel).fit(raw).transform(relabeled(raw)))[raw.sizes > 5].all()
 
 
 @every_kernel
@@ -294,7 +294,7 @@ def test_graphs_with_no_nodes_or_no_edges(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_gram_matrices_are_those_of_the_kernel_classes(name: str) -> None:
+def test_gram_matrices_equal_those_of_the_kernel_classes(name: str) -> None:
     raw = random_raw(SIZES)
     shares: list[float] = []
     found = gram_matrices(name, raw, shares.append)
@@ -367,7 +367,7 @@ def test_invalid_arguments_raise_clear_errors() -> None:
         Graphlet(samples=0).fit(raw)
     with pytest.raises(
         SettingError,
-        match="a kernel among graphlet, graphlet-degree, shortest-path, wl, wl-oa, got 'rbf'",
+        match="the kernel to be one of graphlet, graphlet-degree, shortest-path, wl, wl-oa, got 'rbf'",
     ):
         gram_matrices("rbf", raw)
     with pytest.raises(

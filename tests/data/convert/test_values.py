@@ -59,7 +59,7 @@ def test_floats_are_targets(y: Any, targets: list[list[float]]) -> None:
     assert raw.classes is None
 
 
-def test_y_replaces_the_answers_of_the_graphs() -> None:
+def test_y_replaces_the_targets_of_the_graphs() -> None:
     raw = as_raw([PAIR, PAIR], ["a", "b"])
     assert as_raw(raw, [0.5, 1.5]).classes is None
     assert as_raw(raw, [0.5, 1.5]).targets.tolist() == [[0.5], [1.5]]
