@@ -309,7 +309,7 @@ class _Encoders(torch.autograd.Function):
         scratch = _scratch(sum(ctx.scratch))
         address = scratch.data_ptr()
         words: list[Any] = [*ctx.call, len(networks)]
-        of_inputs, of_parameters, alive, start = [], [], [], 0
+        input_grads, parameter_grads, alive, start = [], [], [], 0
         for number, network in enumerate(networks):
             own = parameters[start : start + len(network.plan.parameters)]
             start += len(own)
@@ -321,15 +321,15 @@ class _Encoders(torch.autograd.Function):
                 a = graphs.adj_t
                 own_words[EDGES] = a.indptr.data_ptr(), a.indices.data_ptr(), _address(a.values)
             grad = grads[number].contiguous()
-            of_x = torch.empty_like(x) if needs_x or needs_adj else None
-            of_adj = torch.zeros_like(graphs.adj) if needs_adj else None
-            of_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
+            grad_x = torch.empty_like(x) if needs_x or needs_adj else None
+            grad_adj = torch.zeros_like(graphs.adj) if needs_adj else None
+            grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
             words += own_words
-            words += [_address(t) for t in (grad, of_x, of_adj, of_inverse)]
+            words += [_address(t) for t in (grad, grad_x, grad_adj, grad_inverse)]
             words.append(address)
             address += 4 * ctx.scratch[number]
-            found = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
-            for g in found:
+            weight_grads = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
+            for g in weight_grads:
                 words += [g.data_ptr(), g.stride(0)]
             input_grads.append((grad_x, grad_adj, grad_inverse))
             parameter_grads += weight_grads
