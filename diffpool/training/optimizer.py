@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adam import adam
 
 from diffpool.backends import accelerated
 from diffpool.training.settings import Training
@@ -54,8 +53,6 @@ class Optimizer:
             ]
             self.decay = column("weight_decay") * self._joined(matrices)  # [M, P]
         self.steps = torch.zeros_like(self.rate, dtype=torch.float32)
-        # A single model with graphs in every step is updated by PyTorch's fused kernel, in one pass.
-        self.single_rate = configs[0].learning_rate if len(configs) == 1 else None
 
     def _joined(self, rows: list[Tensor], out: Tensor | None = None) -> Tensor:
         """Concatenate one matrix per parameter, with the gaps between them: [M, P]."""
@@ -69,34 +66,11 @@ class Optimizer:
         gradient = self.gradient
         self._joined([g.reshape(len(gradient), -1) for g in grads], gradient)
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        if present is None and self.single_rate is not None:
-            self._step_single(norm, self.single_rate)
-            return
         if present is None:
             present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
         self.steps += present[:, None]
         moments = (self.parameters, gradient, self.mean, self.square, self.decay)
         adam_update(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
-
-    def _step_single(self, norm: Tensor, rate: float) -> None:
-        """The update of a single model with PyTorch's fused kernel."""
-        clip_and_decay(self.parameters, self.gradient, self.decay, norm, self.clip)
-        adam(
-            [self.parameters],
-            [self.gradient],
-            [self.mean],
-            [self.square],
-            [],
-            [self.steps[0, 0]],
-            fused=True,
-            amsgrad=False,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
-            lr=rate,
-            weight_decay=0.0,
-            eps=EPS,
-            maximize=False,
-        )
 
     def state(self) -> dict[str, Tensor]:
         """What is needed to continue later, in addition to the parameters; one row per model in every tensor."""
@@ -105,15 +79,6 @@ class Optimizer:
     def load_state(self, state: dict[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
-
-
-def clip_and_decay(
-    parameters: Tensor, gradient: Tensor, decay: Tensor | None, norm: Tensor, clip: Tensor
-) -> None:
-    """Scale each model's gradient to a norm of at most `clip`, then add the weight decay, in place."""
-    gradient.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
-    if decay is not None:
-        gradient.addcmul_(parameters, decay)
 
 
 @accelerated
@@ -135,7 +100,9 @@ def adam_update(
 
     The gradient is clipped to `clip` [M, 1] by its `norm` [M, 1]; `steps` [M, 1] includes this step.
     """
-    clip_and_decay(parameters, gradient, decay, norm, clip)
+    gradient.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
+    if decay is not None:
+        gradient.addcmul_(parameters, decay)
     first, second = betas
     active = present[:, None].to(gradient.dtype)  # 0 leaves a model unchanged
     mean.addcmul_(gradient - mean, (1 - first) * active)

@@ -33,6 +33,8 @@ typedef int64_t i64;
 
 #include "pooling.h"
 
+#include "adam.h"
+
 /* --- Python: arguments are integers (addresses, sizes) and floats, in the order of the structures ------------------- */
 
 typedef struct {
@@ -342,9 +344,37 @@ static PyObject *py_pool_backward(PyObject *self, PyObject *const *args, Py_ssiz
     return complete(&from) ? run_pooling(pool_backward, &p, threads, 3) : NULL;
 }
 
+static PyObject *py_adam(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Arguments from = {args, count};
+    Adam a;
+    (void)self;
+    const int threads = (int)integer(&from);
+    a.models = integer(&from);
+    a.count = integer(&from);
+    a.parameters = pointer(&from);
+    a.gradient = pointer(&from);
+    a.mean = pointer(&from);
+    a.square = pointer(&from);
+    a.decay = pointer(&from);
+    a.norm = pointer(&from);
+    a.clip = pointer(&from);
+    a.rate = pointer(&from);
+    a.steps = pointer(&from);
+    a.present = pointer(&from);
+    a.first = number(&from);
+    a.second = number(&from);
+    a.eps = number(&from);
+    if (!complete(&from)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    parallel(adam_piece, &a, a.models * ((a.count + SHARE - 1) / SHARE), threads);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 #define ENTRY(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL}
 static PyMethodDef methods[] = {ENTRY(layers_buffers), ENTRY(layers_forward), ENTRY(layers_backward),
-                                ENTRY(pool_forward),   ENTRY(pool_backward),  {NULL, NULL, 0, NULL}};
+                                ENTRY(pool_forward),   ENTRY(pool_backward),  ENTRY(adam),
+                                {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernels", "Kernels for the CPU.", 0, methods,
                                     NULL, NULL, NULL, NULL};

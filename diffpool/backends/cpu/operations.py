@@ -451,3 +451,58 @@ class _Pool(torch.autograd.Function):
             _address(grad_adj),
         )
         return grad_logits, grad_z, grad_adj, None, None
+
+
+# --- Adam ------------------------------------------------------------------------------------------------------------
+
+
+def _accepts_adam(
+    parameters: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor | None,
+    norm: Tensor,
+    clip: Tensor,
+    rate: Tensor,
+    steps: Tensor,
+    present: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> bool:
+    matrices = [parameters, gradient, mean, square, *([] if decay is None else [decay])]
+    columns = (norm, clip, rate, steps)
+    return (
+        all(t.shape == parameters.shape for t in matrices)
+        and all(t.shape == (len(parameters), 1) for t in columns)
+        and present.shape == (len(parameters),)
+        and present.dtype == torch.bool
+        and present.device.type == "cpu"
+        and all(
+            t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous()
+            for t in (*matrices, *columns)
+        )
+    )
+
+
+@kernel("training.optimizer.adam_update", "cpu", _accepts_adam)
+def adam_update(
+    parameters: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor | None,
+    norm: Tensor,
+    clip: Tensor,
+    rate: Tensor,
+    steps: Tensor,
+    present: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """One pass over the parameters; the gradient stays as it is."""
+    present = present.contiguous()
+    tensors = (parameters, gradient, mean, square, decay, norm, clip, rate, steps, present)
+    addresses = [_address(t) for t in tensors]
+    threads = num_threads() if parameters.numel() > ALONE else 1
+    _kernels.adam(threads, *parameters.shape, *addresses, *betas, eps)
