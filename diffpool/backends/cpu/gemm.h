@@ -14,11 +14,18 @@ typedef struct {
     i64 down, right; /* strides between rows and between columns */
 } Matrix;
 
-INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, i64 ldc, i64 m) {
+/* C = initial values (NULL: zero) + A · panel */
+INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, i64 ldc, i64 m, const float *initial,
+                 i64 ldi) {
     Vector sum[TILE][2];
     float edge[PANEL];
+    const Vector zero = {0};
     for (int r = 0; r < rows; r++) {
-        const float *from = c + r * ldc;
+        if (!initial) {
+            sum[r][0] = sum[r][1] = zero;
+            continue;
+        }
+        const float *from = initial + r * ldi;
         if (m < PANEL) {
             memset(edge, 0, sizeof edge);
             memcpy(edge, from, m * sizeof(float));
@@ -47,7 +54,7 @@ INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, 
 
 INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
     float panel[DEPTH * PANEL] __attribute__((aligned(64)));
-    if (!add)
+    if (k == 0 && !add)
         for (i64 i = 0; i < n; i++) {
             if (bias) memcpy(c + i * ldc, bias, m * sizeof(float));
             else memset(c + i * ldc, 0, m * sizeof(float));
@@ -58,7 +65,13 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
             const i64 width = MIN(m - j, PANEL);
             const float *from = b.start + t * b.down + j * b.right;
             if (width < PANEL) memset(panel, 0, depth * PANEL * sizeof(float));
-            if (b.right == 1)
+            if (b.right == 1 && width == PANEL)
+                for (i64 u = 0; u < depth; u++) {
+                    const float *row = from + u * b.down;
+                    *(Vector *)(panel + u * PANEL) = *(const Vector *)row;
+                    *(Vector *)(panel + u * PANEL + 8) = *(const Vector *)(row + 8);
+                }
+            else if (b.right == 1)
                 for (i64 u = 0; u < depth; u++) memcpy(panel + u * PANEL, from + u * b.down, width * sizeof(float));
             else
                 for (i64 u = 0; u < depth; u++)
@@ -66,13 +79,16 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
             for (i64 i = 0; i < n; i += TILE) {
                 const Matrix part = {a.start + i * a.down + t * a.right, a.down, a.right};
                 float *to = c + i * ldc + j;
+                const int first = t == 0 && !add;
+                const float *initial = !first ? to : bias ? bias + j : NULL;
+                const i64 ldi = first ? 0 : ldc;
                 switch (MIN(n - i, TILE)) {
-                case 6: tile(6, part, panel, depth, to, ldc, width); break;
-                case 5: tile(5, part, panel, depth, to, ldc, width); break;
-                case 4: tile(4, part, panel, depth, to, ldc, width); break;
-                case 3: tile(3, part, panel, depth, to, ldc, width); break;
-                case 2: tile(2, part, panel, depth, to, ldc, width); break;
-                default: tile(1, part, panel, depth, to, ldc, width);
+                case 6: tile(6, part, panel, depth, to, ldc, width, initial, ldi); break;
+                case 5: tile(5, part, panel, depth, to, ldc, width, initial, ldi); break;
+                case 4: tile(4, part, panel, depth, to, ldc, width, initial, ldi); break;
+                case 3: tile(3, part, panel, depth, to, ldc, width, initial, ldi); break;
+                case 2: tile(2, part, panel, depth, to, ldc, width, initial, ldi); break;
+                default: tile(1, part, panel, depth, to, ldc, width, initial, ldi);
                 }
             }
         }
