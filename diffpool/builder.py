@@ -39,7 +39,7 @@ CONVOLUTIONS: dict[str, Callable[..., nn.Module]] = {
 }
 
 USE_EDGE_FEATURES = ("edge-sage", "edge-conditioned")
-DERIVED = 2  # edge features that `preparation.pyramid` derives from the degrees of every graph
+DERIVED = 2  # edge features that `baselines.ecc.pyramid` derives from the degrees of every graph
 
 
 def build(

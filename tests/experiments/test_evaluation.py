@@ -246,7 +246,7 @@ def test_an_interrupted_run_that_drops_stopped_models_continues_to_the_bit(
     name: str, dataset: GraphDataset, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """Interrupted after every epoch, with dropout, which is also in the grid."""
-    changes: dict[str, Any] = {"epochs": 12, "patience": 1, "dropout": 0.3, "learning_rate": 0.02}
+    changes: dict[str, Any] = {"epochs": 20, "patience": 1, "dropout": 0.3, "learning_rate": 0.01}
     method = settings_for("diffpool", "embedded", hidden=4, batch_size=10, **changes)
     protocol: Any = name
     if name == "nested":

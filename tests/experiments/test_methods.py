@@ -49,7 +49,9 @@ ARCHITECTURES = {
     "as many steps as nodes": small("set2set", set2set_steps=0),
     "betweenness": small("patchy-san", labelling="betweenness"),
 }
-QUIRKY = ("diffpool-released",)  # whose results depend on batch-mates and the order of nodes
+QUIRKY = (
+    "diffpool-released",
+)  # whose results depend on the rest of the batch and on the order of nodes
 each = pytest.mark.parametrize("name", ARCHITECTURES)
 each_lawful = pytest.mark.parametrize("name", [n for n in ARCHITECTURES if n not in QUIRKY])
 LARGEST = 20

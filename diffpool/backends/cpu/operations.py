@@ -159,7 +159,7 @@ def _accepts_encoder(
 
 
 def _fits(graphs: Graphs, clusters: Layout, columns: int) -> bool:
-    """Whether these are clusters of these graphs, in up to so many columns."""
+    """Whether these are clusters of these graphs, and whether `columns` columns are enough for them."""
     return len(clusters) == len(graphs.layout) and 0 < clusters.largest <= columns
 
 
