@@ -3,7 +3,7 @@
  * With PyTorch, a training step on small graphs takes about a thousand operations of a few microseconds each. Here all
  * layers of the networks of a level take one call, and so does a pooling. The kernels are optional: without a compiler the
  * package is installed without them and computes the same results with PyTorch. Pointers come from Tensor.data_ptr(); the
- * callers in operations.py check types and shapes. Matrices are row-major; "ld" is the stride between rows. */
+ * callers in encoder.py, pooling.py and adam.py check types and shapes. Matrices are row-major; "ld" is the stride between rows. */
 #define _GNU_SOURCE
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN

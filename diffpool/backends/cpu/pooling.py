@@ -1,0 +1,115 @@
+"""The pooling of a level in one call, as a differentiable function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from diffpool.backends import kernel
+from diffpool.backends.cpu import _kernels  # type: ignore[attr-defined]
+from diffpool.backends.cpu.arguments import ALONE, address, describe_graphs, fits, suits
+from diffpool.backends.cpu.threads import num_threads
+from diffpool.equations import PoolingStep, pooled_channels
+from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.layout import Layout
+
+# Multiplications in the pooling of one graph above which PyTorch's products, with all threads, are faster.
+LARGE_GRAPH = 2**28
+
+
+def _accepts_pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:
+    n, k = graphs.layout.largest, clusters.largest
+    return (
+        n * k * (z.shape[-1] + 4 * k) <= LARGE_GRAPH
+        and min(logits.numel(), z.numel()) > 0
+        and logits.shape == (graphs.layout.total, k)
+        and z.dim() == 2
+        and len(z) == graphs.layout.total
+        and fits(graphs, clusters, k)
+        and suits(graphs, logits, z)
+    )
+
+
+@kernel("equations.pool", "cpu", _accepts_pool)
+def pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> PoolingStep:
+    """Compute equations 3, 4 and 6 and both losses in one call."""
+    adj = graphs.adj if isinstance(graphs, DenseGraphs) else None
+    s, x, pooled, degree, inverse, link, entropy = _Pool.apply(logits, z, adj, graphs, clusters)
+    channels = pooled_channels(graphs, s, clusters)
+    coarse = DenseGraphs(clusters, pooled, degree, inverse, channels)
+    return PoolingStep(s, x, coarse, link, entropy)
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        z: Tensor,
+        adj: Tensor | None,
+        graphs: Graphs,
+        clusters: Layout,
+    ) -> tuple[Tensor, ...]:
+        (n, width), k, b = logits.shape, clusters.total, len(graphs)
+        complete = graphs.layout.complete and clusters.complete
+        make = logits.new_empty if complete else logits.new_zeros  # rows of no graph are zero
+        s, propagated = make((2, n, width)).unbind()
+        pooled, gram = make((2, k, width)).unbind()
+        x, log_sum = make((k, z.shape[1])), logits.new_empty(n)
+        degree, inverse = make((2, k)).unbind()
+        link, entropy = logits.new_empty(2, b).unbind()
+        made = (s, x, pooled, degree, inverse, link, entropy, propagated, gram, log_sum)
+        work = n * width * (z.shape[1] + 2 * width)
+        ctx.threads = num_threads() if work > ALONE else 1
+        words = _Pool.describe(graphs, clusters, logits, z, made)
+        _kernels.pool_forward(ctx.threads, *words)
+        ctx.graphs, ctx.clusters = graphs, clusters
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(logits, z, *made)
+        return made[:7]
+
+    @staticmethod
+    def describe(
+        graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, made: Sequence[Tensor]
+    ) -> tuple[int, ...]:
+        """The first fields of the struct Pooling in `pooling.h`."""
+        norm = graphs.squared_norm.data_ptr() if isinstance(graphs, SparseGraphs) else 0
+        return (
+            *describe_graphs(graphs),
+            clusters.sizes.data_ptr(),
+            clusters.starts.data_ptr(),
+            logits.shape[1],
+            z.shape[1],
+            logits.data_ptr(),
+            z.data_ptr(),
+            norm,
+            *(t.data_ptr() for t in made),
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        graphs, clusters = ctx.graphs, ctx.clusters
+        logits, z, *made = ctx.saved_tensors
+        given = [None if g is None else g.contiguous() for g in grads]
+        make = torch.empty_like if graphs.layout.complete else torch.zeros_like
+        grad_logits, grad_z = make(logits), make(z)
+        grad_adj = make(graphs.adj) if ctx.needs_input_grad[2] else None
+        transposed = (0, 0, 0)
+        if isinstance(graphs, SparseGraphs):
+            a = graphs.adj_t
+            transposed = (a.indptr.data_ptr(), a.indices.data_ptr(), address(a.values))
+        _kernels.pool_backward(
+            ctx.threads,
+            *_Pool.describe(graphs, clusters, logits, z, made),
+            *transposed,
+            *(address(g) for g in given),
+            grad_logits.data_ptr(),
+            grad_z.data_ptr(),
+            address(grad_adj),
+        )
+        return grad_logits, grad_z, grad_adj, None, None
