@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,14 +33,21 @@ CHUNKED = 2**27
 
 
 class _Plan:
-    """The part of an encoder's description that is the same in every call; cached, because module lookups are slow."""
+    """The part of an encoder's description that is the same in every call; cached, because module lookups are slow.
 
-    def __init__(self, encoder: Encoder, members: tuple[Any, ...]):
+    It holds the parts of the encoder but not the encoder itself, which would then never be freed.
+    """
+
+    def __init__(self, encoder: Encoder):
         convs: list[Any] = list(encoder.convs)
         steps: list[Any] = list(encoder.steps)
-        self.members = members
-        self.checked: tuple[int, ...] = ()  # addresses of tensors that were found readable
-        self.modules = [encoder, *convs, *steps]
+        parts = list(encoder.modules())
+        # Where modules, parameters and buffers may be replaced, and what is there now.
+        self.places = [d for m in parts for d in (m._modules, m._parameters, m._buffers)]
+        self.members = list(chain.from_iterable(map(dict.values, self.places)))
+        self.hooks = [d for m in parts for d in (m._forward_hooks, m._forward_pre_hooks)]
+        self.addresses: tuple[int, ...] = ()  # of tensors that were found readable
+        self.words: list[int] = []  # the parameters and statistics, as read by `take_parameters`
         self.served = len(convs) <= MAX_LAYERS and all(
             type(conv) is Sage and each.names in ORDERS
             for conv, each in zip(convs, steps, strict=True)
@@ -53,52 +62,51 @@ class _Plan:
         self.models = linears[0].models
         self.concat, self.linear = encoder.concat, encoder.linear
         self.parameters: list[Any] = []
-        for linear, batch in zip(linears, self.batches, strict=True):
-            self.parameters += [linear.weight, linear.bias, batch.weight, batch.bias]
+        self.tensors: list[Any] = []  # the parameters and statistics, in the order of the words
+        self.shapes: list[tuple[int, ...]] = []  # what the kernel expects them to be
+        before = self.inputs
+        for linear, batch, width in zip(linears, self.batches, self.widths, strict=True):
+            own = [linear.weight, linear.bias, batch.weight, batch.bias]
+            self.parameters += own
+            self.tensors += [*own, batch.running_mean, batch.running_var]
+            self.shapes += [(self.models, 2 * before, width)] + 5 * [(self.models, width)]
+            before = width
         if self.linear is not None:
-            self.parameters += [self.linear.weight, self.linear.bias]
-        self.statistics = [t for b in self.batches for t in (b.running_mean, b.running_var)]
-        chain = zip([self.inputs, *self.widths], linears, strict=False)
-        self.served = all(type(t) in (nn.Parameter, Tensor) for t in self.parameters) and all(
-            linear.num_inputs == 2 * width and linear.models == self.models
-            for width, linear in chain
-        )
+            own = [self.linear.weight, self.linear.bias]
+            self.parameters += own
+            self.tensors += own
+            inputs = sum(self.widths) if self.concat else before
+            self.final_shape = (inputs, self.linear.num_outputs)
+            self.shapes += [(self.models, *self.final_shape), (self.models, self.final_shape[1])]
+        self.served = all(type(t) in (nn.Parameter, Tensor) for t in self.tensors)
+
+    def current(self) -> bool:
+        """Whether the encoder still has the same modules, parameters and buffers."""
+        now = list(chain.from_iterable(map(dict.values, self.places)))
+        return len(now) == len(self.members) and all(map(is_, now, self.members))
 
     def readable(self) -> bool:
         """Whether the kernel can read the parameters and statistics as they are now."""
-        tensors = (*self.parameters, *self.statistics)
-        addresses = tuple(t.data_ptr() for t in tensors)
-        if addresses != self.checked and all(_by_models(t) for t in tensors):
-            self.checked = addresses
-        return addresses == self.checked and self.parameters[0].dtype == torch.float32
+        addresses = tuple(map(Tensor.data_ptr, self.tensors))
+        if addresses != self.addresses:
+            if not all(map(_by_models, self.tensors, self.shapes)):
+                return False
+            self.addresses, self.words = addresses, _by_stride(self.tensors)
+        return self.parameters[0].dtype == torch.float32
 
 
-def _by_models(t: Tensor) -> bool:
-    """Whether the part of each model is contiguous, float32, on the CPU."""
-    return t.dtype == torch.float32 and t.device.type == "cpu" and t[:1].is_contiguous()
+def _by_models(t: Tensor, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor has this shape and the part of each model is contiguous, float32, on the CPU."""
+    known = t.shape == shape and t.dtype == torch.float32 and t.device.type == "cpu"
+    return known and t[:1].is_contiguous()
+
+
+def _by_stride(tensors: Iterable[Tensor]) -> list[int]:
+    """The address of each tensor and its stride between models."""
+    return [word for t in tensors for word in (t.data_ptr(), t.stride(0))]
 
 
 _plans: WeakKeyDictionary[Encoder, _Plan] = WeakKeyDictionary()
-
-
-def _members(encoder: Encoder) -> tuple[Any, ...]:
-    """Everything that a plan depends on and that may be replaced: modules, parameters and buffers, by identity."""
-    found: list[Any] = []
-    waiting: list[Any] = [encoder]
-    while waiting:
-        module = waiting.pop()
-        if module is not None:
-            found += (id(module), *map(id, module._parameters.values()))
-            found += map(id, module._buffers.values())
-            waiting += module._modules.values()
-    return tuple(found)
-
-
-def _plan(encoder: Encoder) -> _Plan:
-    plan, members = _plans.get(encoder), _members(encoder)
-    if plan is None or plan.members != members:
-        plan = _plans[encoder] = _Plan(encoder, members)
-    return plan
 
 
 def _accepts_encoder(
@@ -106,13 +114,15 @@ def _accepts_encoder(
 ) -> bool:
     if not (suits(graphs, x) and x.numel() > 0 and x.dim() == 2):
         return False
-    plan = _plan(encoder)
+    plan = _plans.get(encoder)
+    if plan is None or not plan.current():
+        plan = _plans[encoder] = _Plan(encoder)
     return (
         plan.served
         and x.shape == (graphs.layout.total, plan.inputs)
         and plan.models == graphs.layout.models
         and plan.readable()
-        and not any(m._forward_hooks or m._forward_pre_hooks for m in plan.modules)
+        and not any(plan.hooks)
         and (clusters is None or fits(graphs, clusters, min(plan.widths[-1], encoder.num_outputs)))
     )
 
@@ -120,7 +130,7 @@ def _accepts_encoder(
 @kernel("nn.encoder.encode", "cpu", _accepts_encoder)
 def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None) -> Tensor:
     """Run all layers in one call."""
-    return _run(graphs, x, [_Network(graphs, _plan(encoder), clusters)])[0]
+    return _run(graphs, x, [_Network(graphs, _plans[encoder], clusters)])[0]
 
 
 def _accepts_level(
@@ -139,7 +149,7 @@ def encode_level(
     graphs: Graphs, x: Tensor, encoder: Encoder, gnn: Encoder, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
     """Run both networks in one call, in parallel."""
-    networks = [_Network(graphs, _plan(encoder), None), _Network(graphs, _plan(gnn), clusters)]
+    networks = [_Network(graphs, _plans[encoder], None), _Network(graphs, _plans[gnn], clusters)]
     z, scores = _run(graphs, x, networks)
     return z, scores
 
@@ -171,9 +181,9 @@ class _Network:
         kept: Tensor,
         out: Tensor,
         final: Tensor | None,
-        parameters: Sequence[Tensor],
+        parameters: Sequence[Tensor] | None = None,
     ) -> list[Any]:
-        """The network and its parameters, as read by `take_network` in `kernels.c`."""
+        """The network, as read by `take_network` in `kernels.c`; `parameters` if they are not those of the plan."""
         layout, plan = graphs.layout, self.plan
         words: list[Any] = [
             layout.models,
@@ -188,18 +198,17 @@ class _Network:
             out.data_ptr(),
             address(final),
         ]
-        words += [0, 0, 0] if final is None else [*parameters[-2].shape[1:], self.final]
+        words += [0, 0, 0] if final is None else [*plan.final_shape, self.final]
         words.append(len(self.widths))
         for i, batch in enumerate(plan.batches):
             words += [batch.training, batch.momentum, batch.eps, *plan.flags[i]]
-            words += [parameters[4 * i].shape[2], self.widths[i]]
+            words += [plan.widths[i], self.widths[i]]
+        if parameters is None:
+            return words + plan.words
         for i, batch in enumerate(plan.batches):
-            for t in (*parameters[4 * i : 4 * i + 4], batch.running_mean, batch.running_var):
-                words += [t.data_ptr(), t.stride(0)]
-        if final is not None:
-            for t in parameters[-2:]:
-                words += [t.data_ptr(), t.stride(0)]
-        return words
+            own = parameters[4 * i : 4 * i + 4]
+            words += _by_stride([*own, batch.running_mean, batch.running_var])
+        return words + _by_stride(parameters[4 * len(plan.batches) :])
 
 
 # The words of a network that describe the edges: indptr, indices and values.
@@ -229,10 +238,7 @@ class _Encoders(torch.autograd.Function):
         ctx.call = (num_threads() if work > ALONE else 1, models == 1 and work > CHUNKED)
         ctx.words, ctx.scratch = [], []
         saved: list[Tensor | None] = []
-        start = 0
         for network in networks:
-            own = parameters[start : start + len(network.plan.parameters)]
-            start += len(own)
             kept, scratch = _kernels.layers_buffers(
                 n, models, d, network.plan.concat, *network.widths
             )
@@ -241,7 +247,7 @@ class _Encoders(torch.autograd.Function):
                 x.new_empty(n, network.width),
                 x.new_empty(n, network.final) if network.final else None,
             )
-            ctx.words.append(network.describe(graphs, x, *buffers, own))
+            ctx.words.append(network.describe(graphs, x, *buffers))
             ctx.scratch.append(scratch)
             saved += buffers
         words = [word for own_words in ctx.words for word in own_words]
