@@ -14,7 +14,15 @@ typedef struct {
     i64 down, right; /* strides between rows and between columns */
 } Matrix;
 
-/* C = initial values (NULL: zero) + A · panel */
+/* Copy m < 16 floats, without a call. */
+INLINE void copy_few(float *to, const float *from, i64 m) {
+    if (m & 8) memcpy(to, from, 32), to += 8, from += 8;
+    if (m & 4) memcpy(to, from, 16), to += 4, from += 4;
+    if (m & 2) memcpy(to, from, 8), to += 2, from += 2;
+    if (m & 1) *to = *from;
+}
+
+/* C = initial values (NULL: zero) + A · panel, for the first m columns of the panel */
 INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, i64 ldc, i64 m, const float *initial,
                  i64 ldi) {
     Vector sum[TILE][2];
@@ -28,7 +36,7 @@ INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, 
         const float *from = initial + r * ldi;
         if (m < PANEL) {
             memset(edge, 0, sizeof edge);
-            memcpy(edge, from, m * sizeof(float));
+            copy_few(edge, from, m);
             from = edge;
         }
         sum[r][0] = *(const Vector *)from;
@@ -37,6 +45,7 @@ INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, 
     for (i64 t = 0; t < k; t++) {
         const Vector low = *(const Vector *)(panel + t * PANEL), high = *(const Vector *)(panel + t * PANEL + 8);
         const float *column = a.start + t * a.right;
+        __builtin_prefetch(column + PANEL, 0, 2); /* columns of Aᵀ that later tiles read */
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             const float value = column[r * a.down];
@@ -48,7 +57,7 @@ INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, 
         float *to = m < PANEL ? edge : c + r * ldc;
         *(Vector *)to = sum[r][0];
         *(Vector *)(to + 8) = sum[r][1];
-        if (m < PANEL) memcpy(c + r * ldc, edge, m * sizeof(float));
+        if (m < PANEL) copy_few(c + r * ldc, edge, m);
     }
 }
 
@@ -72,7 +81,7 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
                     *(Vector *)(panel + u * PANEL + 8) = *(const Vector *)(row + 8);
                 }
             else if (b.right == 1)
-                for (i64 u = 0; u < depth; u++) memcpy(panel + u * PANEL, from + u * b.down, width * sizeof(float));
+                for (i64 u = 0; u < depth; u++) copy_few(panel + u * PANEL, from + u * b.down, width);
             else
                 for (i64 u = 0; u < depth; u++)
                     for (i64 v = 0; v < width; v++) panel[u * PANEL + v] = from[u * b.down + v * b.right];

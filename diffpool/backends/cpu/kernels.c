@@ -181,8 +181,8 @@ static void take_gradients(Arguments *from, Encoder *e, i64 models) {
         own->grad_inverse = grad_inverse;
         own->grad_out = work;
         own->grad_h = work + n * e->ldo;
-        own->grad_both = own->grad_h + n * e->widest;
-        own->later = own->grad_both + n * 2 * e->deepest;
+        own->grad_mean = own->grad_h + n * e->widest;
+        own->later = own->grad_mean + n * e->deepest;
     }
     for (i64 i = 0; i < e->count; i++) {
         TAKE(from, e, models, layers[i].grad_weight);
@@ -269,7 +269,7 @@ static PyObject *py_layers_buffers(PyObject *self, PyObject *const *args, Py_ssi
         e.widest = MAX(e.widest, e.layers[i].width);
         e.deepest = MAX(e.deepest, e.layers[i].d);
     }
-    return Py_BuildValue("LL", (long long)kept, (long long)(e.graphs.n * (e.ldo + e.widest + 3 * e.deepest) + 1));
+    return Py_BuildValue("LL", (long long)kept, (long long)(e.graphs.n * (e.ldo + e.widest + 2 * e.deepest) + 1));
 }
 
 static void take_pooling(Arguments *from, Pooling *p) {

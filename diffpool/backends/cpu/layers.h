@@ -29,7 +29,8 @@ typedef struct {
     float *running_mean, *running_var;
     double momentum, eps;
     const i64 *columns; /* row i has the first columns[i] of the output (NULL: all); the rest is zero */
-    float *both, *unit, *length, *statistics; /* saved for backward: [X, D⁻¹AX]; values before ReLU; norms; mean, 1/sd, count */
+    /* saved for backward: D⁻¹AX; values before ReLU; their norms; mean, 1/sd and 1/count of each column */
+    float *mean, *unit, *length, *statistics;
     float *grad_weight, *grad_bias, *grad_scale, *grad_shift;
 } Layer;
 
@@ -50,7 +51,7 @@ typedef struct { /* one network of one model */
     float *grad_weight, *grad_bias;
     i64 inputs; /* rows of the final weight; the first ldo are used */
     float *grad_x, *grad_adj, *grad_inverse;
-    float *grad_out, *grad_h, *grad_both, *later; /* workspace, for all rows */
+    float *grad_out, *grad_h, *grad_mean, *later; /* workspace, for all rows */
     double *partial;                              /* three sums per column, for each chunk */
     i64 widest, deepest; /* the largest width and d of all layers */
     int threads;
@@ -74,7 +75,7 @@ static i64 arrange(Encoder *e, const float *x, i64 d, i64 models) {
         layer->d = d;
         layer->x = from;
         layer->ldx = ldx;
-        layer->both = next, next += n * 2 * d;
+        layer->mean = next, next += n * d;
         layer->unit = next, next += n * width;
         layer->length = next, next += n;
         layer->statistics = next, next += models * 3 * width;
@@ -141,18 +142,17 @@ INLINE void add_edges(const Graphs *graphs, i64 r, const float *from, i64 ld, fl
     if (j < d) add_block(graphs, r, from + j, ld, out + j, d - j);
 }
 
-/* both = [X, D⁻¹AX] */
-INLINE void make_both(const Graphs *graphs, const Layer *layer, i64 r0, i64 r1) {
+/* mean = D⁻¹AX */
+INLINE void make_mean(const Graphs *graphs, const Layer *layer, i64 r0, i64 r1) {
     const i64 d = layer->d, ldx = layer->ldx;
     const float *x = layer->x;
-    for (i64 i = r0; i < r1; i++) memcpy(layer->both + i * 2 * d, x + i * ldx, d * sizeof(float));
     if (graphs->dense)
         FOR_BLOCKS(graphs, r0, r1, {
             gemm(by_rows(graphs->adj + first * graphs->lda, graphs->lda), by_rows(x + start * ldx, ldx),
-                 layer->both + first * 2 * d + d, 2 * d, last - first, d, size, NULL, 0);
+                 layer->mean + first * d, d, last - first, d, size, NULL, 0);
         })
     for (i64 i = r0; i < r1; i++) {
-        float *mean = layer->both + i * 2 * d + d;
+        float *mean = layer->mean + i * d;
         if (!graphs->dense) {
             memset(mean, 0, d * sizeof(float));
             add_edges(graphs, i, x, ldx, mean, d);
@@ -201,11 +201,11 @@ INLINE void make_unit(const Layer *layer, i64 r0, i64 r1, double *sum) {
         for (i64 j = 0; j < d; j++) count[j] = (double)(r1 - r0);
 }
 
-/* Mean, 1/sd and count of each column, from the sums of all chunks. A column that fewer than two rows have is normalized
- * by the running statistics and does not change them. */
+/* Mean, 1/sd and 1/count of each column, from the sums of all chunks. A column that fewer than two rows have is normalized
+ * by the running statistics, which do not change and have no gradient: its 1/count is 0. */
 static void make_statistics(const Encoder *e, const Layer *layer) {
     const i64 d = layer->width, chunks = chunks_of(e), stride = 3 * e->widest;
-    float *mean = layer->statistics, *inverse_sd = mean + d, *counts = inverse_sd + d;
+    float *mean = layer->statistics, *inverse_sd = mean + d, *inverse_count = inverse_sd + d;
     for (i64 j = 0; j < d; j++) {
         double sum = 0, square = 0, count = 0;
         for (i64 c = 0; c < chunks; c++) {
@@ -224,7 +224,7 @@ static void make_statistics(const Encoder *e, const Layer *layer) {
         }
         mean[j] = (float)m;
         inverse_sd[j] = (float)(1 / sqrt(v + layer->eps));
-        counts[j] = (float)count;
+        inverse_count[j] = count > 1 ? (float)(1 / count) : 0;
     }
 }
 
@@ -255,9 +255,13 @@ FAST static void forward_sums(void *context, i64 chunk, int rank) {
     const Layer *layer = e->layers + e->current;
     ROWS_OF(e, chunk)
     (void)rank;
-    make_both(&e->graphs, layer, r0, r1);
-    gemm(by_rows(layer->both + r0 * 2 * layer->d, 2 * layer->d), by_rows(layer->weight, layer->full),
-         layer->unit + r0 * layer->width, layer->width, r1 - r0, layer->width, 2 * layer->d, layer->bias, 0);
+    make_mean(&e->graphs, layer, r0, r1);
+    const i64 d = layer->d, width = layer->width;
+    float *unit = layer->unit + r0 * width;
+    gemm(by_rows(layer->x + r0 * layer->ldx, layer->ldx), by_rows(layer->weight, layer->full), unit, width, r1 - r0, width,
+         d, layer->bias, 0);
+    gemm(by_rows(layer->mean + r0 * d, d), by_rows(layer->weight + d * layer->full, layer->full), unit, width, r1 - r0,
+         width, d, NULL, 1);
     make_unit(layer, r0, r1, e->partial + chunk * 3 * e->widest);
 }
 
@@ -336,7 +340,7 @@ static void gather_sums(const Encoder *e, i64 which, i64 d, float *out) {
 /* Turn grad_h into the gradient before normalization; write its sums over rows to bias. */
 INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64 r1, double *bias, const int relu) {
     const i64 d = layer->width;
-    const float *mean = layer->statistics, *inverse_sd = mean + d, *count = inverse_sd + d, *scale = layer->scale;
+    const float *mean = layer->statistics, *inverse_sd = mean + d, *inverse_count = inverse_sd + d, *scale = layer->scale;
     const float *grad_shift = layer->grad_shift, *grad_scale = layer->grad_scale;
     for (i64 i = r0; i < r1; i++) {
         float *g = grad_h + i * d;
@@ -345,9 +349,8 @@ INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64
         float along = 0;
 #pragma omp simd reduction(+ : along)
         for (i64 j = 0; j < width; j++) {
-            const float factor = count[j] > 1 ? 1 / count[j] : 0; /* running statistics have no gradient */
             const float normal = ((relu ? positive(u[j]) : u[j]) - mean[j]) * inverse_sd[j];
-            float v = scale[j] * inverse_sd[j] * (g[j] - factor * (grad_shift[j] + normal * grad_scale[j]));
+            float v = scale[j] * inverse_sd[j] * (g[j] - inverse_count[j] * (grad_shift[j] + normal * grad_scale[j]));
             if (relu) v = u[j] <= 0 ? 0 : v;
             g[j] = v;
             along += v * u[j];
@@ -368,7 +371,7 @@ INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64
     }
 }
 
-/* Some rows of XᵀG, the gradient of a weight with `full` columns, of which the first `width` are used. */
+/* One piece of XᵀG, the gradient of a weight with `rows` rows and `full` columns, of which the first `width` are used. */
 INLINE void weight_gradient(const float *x, i64 ldx, const float *g, i64 width, i64 n, float *out, i64 full, i64 rows,
                             i64 piece) {
     const i64 k0 = piece * WEIGHT_ROWS, k1 = MIN(k0 + WEIGHT_ROWS, rows);
@@ -403,62 +406,65 @@ FAST static void backward_sums(void *context, i64 chunk, int rank) {
     else sum_gradients(e, layer, r0, r1, sums, 0);
 }
 
-/* Backward through the normalization to [X, D⁻¹AX]; then turn the gradient of D⁻¹AX into that of AX. */
-FAST static void backward_both(void *context, i64 chunk, int rank) {
+/* Backward through the normalization to X and D⁻¹AX; then turn the gradient of D⁻¹AX into that of AX. */
+FAST static void backward_linear(void *context, i64 chunk, int rank) {
     const Encoder *e = context;
     const Graphs *graphs = &e->graphs;
     const Layer *layer = e->layers + e->current;
-    const i64 d = layer->d, width = layer->width;
+    const i64 d = layer->d, width = layer->width, full = layer->full;
     ROWS_OF(e, chunk)
     (void)rank;
     double *bias = e->partial + chunk * 3 * e->widest + 2 * width;
     if (layer->relu) through_normalization(layer, e->grad_h, r0, r1, bias, 1);
     else through_normalization(layer, e->grad_h, r0, r1, bias, 0);
     if (!e->grad_input) return;
-    gemm(by_rows(e->grad_h + r0 * width, width), transposed(layer->weight, layer->full), e->grad_both + r0 * 2 * d, 2 * d,
-         r1 - r0, 2 * d, width, NULL, 0);
+    const Matrix grad_h = by_rows(e->grad_h + r0 * width, width);
+    gemm(grad_h, transposed(layer->weight, full), e->grad_input + r0 * d, d, r1 - r0, d, width, NULL, 0);
+    gemm(grad_h, transposed(layer->weight + d * full, full), e->grad_mean + r0 * d, d, r1 - r0, d, width, NULL, 0);
     for (i64 r = r0; r < r1; r++) {
-        float *grad_mean = e->grad_both + r * 2 * d + d;
+        float *grad_mean = e->grad_mean + r * d;
         const float inverse = graphs->inverse_degree[r];
-        if (e->grad_inverse && inverse > 0) /* both contains inverse · AX */
-            e->grad_inverse[r] += dot(grad_mean, layer->both + r * 2 * d + d, d) / inverse;
+        if (e->grad_inverse && inverse > 0) /* mean is inverse · AX */
+            e->grad_inverse[r] += dot(grad_mean, layer->mean + r * d, d) / inverse;
 #pragma omp simd
         for (i64 j = 0; j < d; j++) grad_mean[j] *= inverse;
     }
 }
 
-/* The gradients of the weight, X and A. */
-FAST static void backward_input(void *context, i64 piece, int rank) {
+/* The gradients of the weight, of A, and the part of X's that comes through A. */
+FAST static void backward_edges(void *context, i64 piece, int rank) {
     const Encoder *e = context;
     const Graphs *graphs = &e->graphs; /* Aᵀ by rows if A is an edge list */
     const Layer *layer = e->layers + e->current;
-    const i64 d = layer->d, width = layer->width, pieces = weight_pieces(2 * d);
+    const i64 d = layer->d, width = layer->width, full = layer->full, pieces = weight_pieces(d), n = e->end - e->begin;
+    const float *grad_h = e->grad_h + e->begin * width, *grad_mean = e->grad_mean;
     (void)rank;
     if (piece < pieces) {
-        weight_gradient(layer->both + e->begin * 2 * d, 2 * d, e->grad_h + e->begin * width, width, e->end - e->begin,
-                        layer->grad_weight, layer->full, 2 * d, piece);
+        weight_gradient(layer->x + e->begin * layer->ldx, layer->ldx, grad_h, width, n, layer->grad_weight, full, d, piece);
         return;
     }
-    ROWS_OF(e, piece - pieces)
-    const float *scaled = e->grad_both + d;
-    for (i64 r = r0; r < r1; r++) {
-        float *out = e->grad_input + r * d;
-        memcpy(out, e->grad_both + r * 2 * d, d * sizeof(float));
-        if (!graphs->dense) add_edges(graphs, r, scaled, 2 * d, out, d);
+    if (piece < 2 * pieces) {
+        weight_gradient(layer->mean + e->begin * d, d, grad_h, width, n, layer->grad_weight + d * full, full, d,
+                        piece - pieces);
+        return;
     }
-    if (graphs->dense)
-        FOR_BLOCKS(graphs, r0, r1, {
-            gemm(transposed(graphs->adj + start * graphs->lda + (first - start), graphs->lda),
-                 by_rows(scaled + start * 2 * d, 2 * d), e->grad_input + first * d, d, last - first, d, size, NULL, 1);
-            if (e->grad_adj)
-                gemm(by_rows(scaled + first * 2 * d, 2 * d), transposed(layer->x + start * layer->ldx, layer->ldx),
-                     e->grad_adj + first * graphs->lda, graphs->lda, last - first, size, d, NULL, 1);
-        })
+    ROWS_OF(e, piece - 2 * pieces)
+    if (!graphs->dense) {
+        for (i64 r = r0; r < r1; r++) add_edges(graphs, r, grad_mean, d, e->grad_input + r * d, d);
+        return;
+    }
+    FOR_BLOCKS(graphs, r0, r1, {
+        gemm(transposed(graphs->adj + start * graphs->lda + (first - start), graphs->lda), by_rows(grad_mean + start * d, d),
+             e->grad_input + first * d, d, last - first, d, size, NULL, 1);
+        if (e->grad_adj)
+            gemm(by_rows(grad_mean + first * d, d), transposed(layer->x + start * layer->ldx, layer->ldx),
+                 e->grad_adj + first * graphs->lda, graphs->lda, last - first, size, d, NULL, 1);
+    })
 }
 
 static void encoder_backward(Encoder *e) {
     const i64 chunks = chunks_of(e);
-    float *work[] = {e->grad_h, e->grad_both, e->later};
+    float *work[] = {e->grad_h, e->grad_mean, e->later};
     const float *grad = e->grad;
     if (e->final) {
         parallel(backward_final, e, weight_pieces(e->ldo) + chunks, e->threads);
@@ -476,15 +482,15 @@ static void encoder_backward(Encoder *e) {
         column -= width;
         /* the row offsets give each model its part of the workspace */
         e->grad_h = work[0] + e->begin * (e->widest - width);
-        e->grad_both = work[1] + e->begin * 2 * (e->deepest - d);
+        e->grad_mean = work[1] + e->begin * (e->deepest - d);
         e->direct = e->concat ? grad + column : e->current == e->count - 1 ? grad : NULL;
         e->grad_input = e->current > 0 ? work[2] + e->begin * (e->deepest - d) : e->grad_x;
         parallel(backward_sums, e, chunks, e->threads);
         gather_sums(e, 0, width, layer->grad_shift);
         gather_sums(e, 1, width, layer->grad_scale);
-        parallel(backward_both, e, chunks, e->threads);
+        parallel(backward_linear, e, chunks, e->threads);
         gather_sums(e, 2, width, layer->grad_bias);
-        parallel(backward_input, e, weight_pieces(2 * d) + (e->grad_input ? chunks : 0), e->threads);
+        parallel(backward_edges, e, 2 * weight_pieces(d) + (e->grad_input ? chunks : 0), e->threads);
         if (width < layer->full) {
             const i64 rest = (layer->full - width) * sizeof(float);
             memset(layer->grad_bias + width, 0, rest);
