@@ -287,7 +287,7 @@ class SparseGraphs(_Graphs):
         shift = (self.layout.starts[chosen] - layout.starts).to(device)  # [B']: old − new
         if not layout.complete:
             shift = torch.cat([shift, shift.new_zeros(1)])
-        shift = shift[layout.graph_of_row]  # [N']
+        shift = shift.index_select(0, layout.graph_of_row)  # [N']
         nodes = torch.arange(layout.total, device=device) + shift
         if layout.real is not None:
             nodes = torch.where(layout.real, nodes, self.num_nodes - 1)
@@ -299,9 +299,9 @@ class SparseGraphs(_Graphs):
             layout=layout,
             adj=adj,
             adj_t=adj_t,
-            degree=self.degree[nodes],
-            inverse_degree=self.inverse_degree[nodes],
-            squared_norm=self.squared_norm[chosen.to(device)],
+            degree=self.degree.index_select(0, nodes),
+            inverse_degree=self.inverse_degree.index_select(0, nodes),
+            squared_norm=self.squared_norm.index_select(0, chosen.to(device)),
             channels=tuple(Channel(v[edges], t[edges_t]) for v, t in self.channels),
             prepared=self.prepared.select(chosen, nodes, layout),
         ), nodes
@@ -454,15 +454,16 @@ def _transpose(indptr: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.n
 
 def _select_rows(matrix: Csr, nodes: Tensor, shift: Tensor) -> tuple[Csr, Tensor]:
     """The rows `nodes`, with `shift` (old − new index, by row) subtracted from the columns; the selected entries."""
-    first = matrix.indptr[nodes]
-    count = matrix.indptr[nodes + 1] - first  # [N']
+    first = matrix.indptr.index_select(0, nodes)
+    count = matrix.indptr.index_select(0, nodes + 1) - first  # [N']
     end = count.cumsum(0)
     row = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count)  # [E']
-    edges = torch.arange(row.shape[0], device=row.device) + (first - (end - count))[row]
+    offset = first - (end - count)  # [N']: index in the matrix − index in the result
+    edges = torch.arange(row.shape[0], device=row.device) + offset.index_select(0, row)
     return Csr(
         indptr=torch.cat([end.new_zeros(1), end]),
-        indices=matrix.indices[edges] - shift[row],
-        values=None if matrix.values is None else matrix.values[edges],
+        indices=matrix.indices.index_select(0, edges) - shift.index_select(0, row),
+        values=None if matrix.values is None else matrix.values.index_select(0, edges),
     ), edges
 
 

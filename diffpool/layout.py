@@ -41,38 +41,34 @@ class Layout:
     ) -> Layout:
         """The layout of graphs with these sizes: first the graphs of model 0, then those of model 1, and so on."""
         counts = np.asarray(sizes).astype(np.int64)
-        largest = int(counts.max(initial=0))
-        by_model = counts.reshape(models, -1) if models > 1 else counts[None]
-        rows = int(by_model.sum(1).max(initial=0))  # per model
-        starts = np.cumsum(by_model, 1) - by_model + rows * np.arange(len(by_model))[:, None]
-        starts = starts.reshape(-1)
-        if models == 1:
-            graph_of_row = np.repeat(np.arange(len(counts)), counts)
-            index_in_graph = np.arange(rows) - starts[graph_of_row]
-        else:
-            graph_of_row = np.full(models * rows, len(counts))
-            index_in_graph = np.zeros(models * rows, np.int64)
-            graph = np.repeat(np.arange(len(counts)), counts)
-            index = np.arange(len(graph)) - np.repeat(np.cumsum(counts) - counts, counts)
-            owned = starts[graph] + index
-            graph_of_row[owned], index_in_graph[owned] = graph, index
-        slot_of_row = graph_of_row * largest + index_in_graph
-        # stacked: one transfer instead of three
-        rows_table = np.stack([graph_of_row, index_in_graph, slot_of_row])
-        on_device = torch.from_numpy(rows_table).to(device)
-        complete = int(counts.sum()) == models * rows
+        used = counts.reshape(models, -1).sum(1) if len(counts) else np.zeros(models, np.int64)
+        rows, largest = int(used.max()), int(counts.max(initial=0))  # rows: of each model
+        padding = rows - used  # [M]
+        complete = not padding.any()
+        starts = counts.cumsum() - counts
+        graph = np.arange(len(counts)).repeat(counts)  # of each row that belongs to one
+        index = np.arange(len(graph)) - starts[graph]
+        if not complete:
+            starts += (padding.cumsum() - padding).repeat(len(counts) // models)
+        # one table: one transfer instead of three
+        table = np.empty((3, models * rows), np.int64)
+        owned = slice(None) if complete else starts[graph] + index
+        if not complete:
+            table[:] = [[len(counts)], [0], [len(counts) * largest]]
+        table[0, owned], table[1, owned], table[2, owned] = graph, index, graph * largest + index
+        graph_of_row, index_in_graph, slot_of_row = torch.from_numpy(table).to(device).unbind()
         host = torch.from_numpy(counts)
         return cls(
             sizes=host,
             starts=torch.from_numpy(starts),
             total=models * rows,
             largest=largest,
-            graph_of_row=on_device[0],
-            index_in_graph=on_device[1],
-            slot_of_row=on_device[2],
+            graph_of_row=graph_of_row,
+            index_in_graph=index_in_graph,
+            slot_of_row=slot_of_row,
             device_sizes=host.to(device),
             complete=complete,
-            real=None if complete else on_device[0] < len(counts),
+            real=None if complete else graph_of_row < len(counts),
             models=models,
         )
 
@@ -118,7 +114,7 @@ def row_limits(rows: Layout, columns: Layout) -> Tensor:
     sizes = columns.device_sizes
     if not rows.complete:
         sizes = torch.cat([sizes, sizes.new_zeros(1)])
-    return sizes[rows.graph_of_row]
+    return sizes.index_select(0, rows.graph_of_row)
 
 
 def column_mask(rows: Layout, columns: Layout) -> Tensor | None:

@@ -70,8 +70,8 @@ class CohortBatches:
         return CohortBatch(
             graphs=graphs,
             plan=tuple(layouts[1:]),
-            x=self.x[nodes],
-            y=self.y[numbers.to(device)],
+            x=self.x.index_select(0, nodes),
+            y=self.y.index_select(0, numbers.to(device)),
             real=torch.from_numpy(real).to(device),
             counts=real.sum(1),
         )

@@ -30,16 +30,13 @@ class Optimizer:
         rows = [p.detach().reshape(len(configs), -1) for p in self.views]
         # Zeros after each parameter align the next one to a multiple of 16, which makes it faster to read.
         self.gaps = [row.new_zeros(len(configs), -row.shape[1] % 16) for row in rows]
-        self.parameters = self._joined(rows)
+        self.parameters = joined(rows, self.gaps)
         start = 0
         for p, row, gap in zip(self.views, rows, self.gaps, strict=True):
             p.data = self.parameters[:, start : start + row.shape[1]].view(p.shape)
             start += row.shape[1] + gap.shape[1]
-        self.gradient = torch.zeros_like(self.parameters)
-        self.mean, self.square = (
-            torch.zeros_like(self.parameters),
-            torch.zeros_like(self.parameters),
-        )
+        self.gradient = torch.zeros_like(self.parameters)  # a buffer
+        self.mean, self.square = torch.zeros_like(self.gradient), torch.zeros_like(self.gradient)
 
         def column(name: str) -> Tensor:
             values = [getattr(config, name) for config in configs]
@@ -51,26 +48,19 @@ class Optimizer:
             matrices = [
                 torch.full_like(r, p.dim() > 2) for p, r in zip(self.views, rows, strict=True)
             ]
-            self.decay = column("weight_decay") * self._joined(matrices)  # [M, P]
+            self.decay = column("weight_decay") * joined(matrices, self.gaps)  # [M, P]
         self.steps = torch.zeros_like(self.rate, dtype=torch.float32)
-
-    def _joined(self, rows: list[Tensor], out: Tensor | None = None) -> Tensor:
-        """Concatenate one matrix per parameter, with the gaps between them: [M, P]."""
-        both = [t for pair in zip(rows, self.gaps, strict=True) for t in pair if t.shape[1] > 0]
-        return torch.cat(both, 1, out=out)
 
     @torch.no_grad()
     def step(self, loss: Tensor, present: Tensor | None = None) -> None:
         """Take one step on the loss, with gradient clipping; `present` [M] says which models take part, None: all."""
         grads = torch.autograd.grad(loss, self.views, allow_unused=True, materialize_grads=True)
-        gradient = self.gradient
-        self._joined([g.reshape(len(gradient), -1) for g in grads], gradient)
-        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
         if present is None:
             present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
         self.steps += present[:, None]
-        moments = (self.parameters, gradient, self.mean, self.square, self.decay)
-        adam_update(*moments, norm, self.clip, self.rate, self.steps, present, BETAS, EPS)
+        moments = (self.mean, self.square, self.decay)
+        settings = (self.clip, self.rate, self.steps, present, BETAS, EPS)
+        adam_step(self.parameters, grads, self.gaps, self.gradient, *moments, *settings)
 
     def state(self) -> dict[str, Tensor]:
         """What is needed to continue later, in addition to the parameters; one row per model in every tensor."""
@@ -79,6 +69,37 @@ class Optimizer:
     def load_state(self, state: dict[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
+
+
+def joined(rows: Sequence[Tensor], gaps: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
+    """Concatenate one tensor [M, …] per parameter, with the gaps between them: [M, P]."""
+    models = gaps[0].shape[0]
+    pairs = zip(rows, gaps, strict=True)
+    both = [t for row, gap in pairs for t in (row.reshape(models, -1), gap) if t.shape[1] > 0]
+    return torch.cat(both, 1, out=out)
+
+
+@accelerated
+def adam_step(
+    parameters: Tensor,
+    grads: Sequence[Tensor],
+    gaps: Sequence[Tensor],
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor | None,
+    clip: Tensor,
+    rate: Tensor,
+    steps: Tensor,
+    present: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """Update as `adam_update` does, given the gradient of each parameter: [M, …]; `gradient` [M, P] is a buffer."""
+    joined(grads, gaps, gradient)
+    norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+    moments = (mean, square, decay)
+    adam_update(parameters, gradient, *moments, norm, clip, rate, steps, present, betas, eps)
 
 
 @accelerated

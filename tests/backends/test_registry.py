@@ -24,6 +24,7 @@ from diffpool.graphs import DenseGraphs, Graphs
 from diffpool.layout import Layout, column_mask
 from diffpool.nn import BatchNorm, Encoder, Sage
 from diffpool.nn.norm import Steps
+from diffpool.training.optimizer import joined
 
 enabled_backends()  # loads the kernels
 DEVICES = {"cpu": "cpu", "triton": "cuda" if torch.cuda.is_available() else "cpu"}
@@ -315,6 +316,32 @@ def adam_cases() -> Iterator[tuple[str, Case]]:
         yield f"decay {decay}", case
 
 
+def adam_step_cases() -> Iterator[tuple[str, Case]]:
+    shapes = [(5, 8), (3,), (16,), (4, 4), (0, 7)]
+    for decay, scale in ((False, 1.0), (True, 1.0), (True, 1e-3)):
+
+        def case(dtype: torch.dtype, decay=decay, scale=scale) -> Call:
+            def rows(*shape: int, seed: int) -> Tensor:
+                return place(randn(3, *shape, seed=seed), dtype, False)
+
+            grads = [scale * rows(*shape, seed=seed) for seed, shape in enumerate(shapes, 10)]
+            gaps = [g.new_zeros(3, -g[0].numel() % 16) for g in grads]
+            width = sum(g[0].numel() + gap.shape[1] for g, gap in zip(grads, gaps, strict=True))
+            parameters, mean, square, decays = (rows(width, seed=seed) for seed in range(4))
+            held = joined([torch.ones_like(g) for g in grads], gaps)  # the gaps are zero everywhere
+            parameters, mean, square, decays = (
+                t * held for t in (parameters, mean, square.square(), decays.abs())
+            )
+            clip, rate = rows(1, seed=5).abs() + 1, rows(1, seed=6).abs() / 100
+            steps = torch.tensor([[1.0], [2.0], [30.0]], device=DEVICE)
+            present = torch.tensor([True, False, True], device=DEVICE)
+            args = (parameters, grads, gaps, torch.zeros_like(parameters), mean, square)
+            args += (decays if decay else None, clip, rate, steps, present, (0.9, 0.999), 1e-8)
+            return Call(args, [], None, [parameters, mean, square])
+
+        yield f"decay {decay}, gradient times {scale:g}", case
+
+
 def layout_cases() -> Iterator[tuple[str, Case]]:
     shapes = {"ragged": [[3, 0, 5], [1, 2, 70]], "one": [[1]], "none": [[0, 0]]}
     shapes["many"] = [[(7 * m + 5 * g) % 11 for g in range(20)] for m in range(5)]
@@ -335,6 +362,7 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "segment.block_product": product_cases,
     "segment.sum_rows": sum_cases,
     "graphs.propagate_mean": mean_cases,
+    "training.optimizer.adam_step": adam_step_cases,
     "training.optimizer.adam_update": adam_cases,
     "backends.triton.drawn.layout_tables": layout_cases,
 }

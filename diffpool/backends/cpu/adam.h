@@ -1,35 +1,59 @@
-/* Adam with clipping and weight decay for M models, in one pass over their parameters. */
-
-#define SHARE 32768 /* parameters of a piece */
+/* Adam with clipping and weight decay for M models, given the gradient of each of their parameters. */
 
 typedef struct {
-    i64 models, count; /* count: parameters of each model */
-    float *parameters, *mean, *square;
-    const float *gradient, *decay; /* decay may be NULL */
-    const float *norm, *clip, *rate, *steps;
-    const unsigned char *present;
+    const float *gradient; /* [M, count] */
+    i64 begin, count;      /* columns of this parameter in the matrix of all parameters */
+} Part;
+
+typedef struct {
+    i64 models, columns, parts;
+    const Part *part;
+    float *parameters, *mean, *square; /* [M, columns] */
+    const float *decay;                /* the same, or NULL */
+    const float *clip, *rate, *steps;  /* [M] */
+    const unsigned char *present;      /* [M] */
+    double *norm;                      /* [M] */
     double first, second, eps;
 } Adam;
 
+FAST static void adam_norm(void *context, i64 model, int rank) {
+    const Adam *a = context;
+    double total = 0;
+    (void)rank;
+    for (i64 p = 0; p < a->parts; p++) {
+        const i64 count = a->part[p].count;
+        const float *gradient = a->part[p].gradient + model * count;
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (i64 i = 0; i < count; i++) sum += (double)gradient[i] * gradient[i];
+        total += sum;
+    }
+    a->norm[model] = sqrt(total);
+}
+
 FAST static void adam_piece(void *context, i64 piece, int rank) {
     const Adam *a = context;
-    const i64 pieces = (a->count + SHARE - 1) / SHARE, m = piece / pieces;
-    const i64 begin = m * a->count + piece % pieces * SHARE, end = MIN(begin + SHARE, (m + 1) * a->count);
+    const i64 m = piece / a->parts;
+    const Part *part = a->part + piece % a->parts;
     (void)rank;
     if (!a->present[m]) return;
     const double n = a->steps[m];
-    const float ratio = a->clip[m] / (a->norm[m] + 1e-6f), clip = ratio < 1 ? ratio : ratio >= 1 ? 1 : ratio; /* or NaN */
+    const float ratio = a->clip[m] / ((float)a->norm[m] + 1e-6f);
+    const float clip = ratio < 1 ? ratio : ratio >= 1 ? 1 : ratio; /* or NaN */
     const float step = (float)(a->rate[m] / (1 - pow(a->first, n)));
     const float spread = (float)sqrt(1 - pow(a->second, n));
     const float first = (float)(1 - a->first), second = (float)(1 - a->second), eps = (float)a->eps;
+    const i64 start = m * a->columns + part->begin;
+    const float *gradient = part->gradient + m * part->count, *decays = a->decay ? a->decay + start : NULL;
+    float *parameters = a->parameters + start, *means = a->mean + start, *squares = a->square + start;
 #pragma omp simd
-    for (i64 i = begin; i < end; i++) {
-        float g = a->gradient[i] * clip;
-        if (a->decay) g += a->parameters[i] * a->decay[i];
-        const float mean = a->mean[i] + first * (g - a->mean[i]);
-        const float square = a->square[i] + second * (g * g - a->square[i]);
-        a->mean[i] = mean;
-        a->square[i] = square;
-        a->parameters[i] -= step * mean / (sqrtf(square) / spread + eps);
+    for (i64 i = 0; i < part->count; i++) {
+        float g = gradient[i] * clip;
+        if (decays) g += parameters[i] * decays[i];
+        const float mean = means[i] + first * (g - means[i]);
+        const float square = squares[i] + second * (g * g - squares[i]);
+        means[i] = mean;
+        squares[i] = square;
+        parameters[i] -= step * mean / (sqrtf(square) / spread + eps);
     }
 }

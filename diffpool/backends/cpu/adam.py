@@ -1,8 +1,8 @@
-"""Adam in one pass over the parameters of all models."""
+"""Adam in one call, reading the gradient of each parameter where it is."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,27 +13,45 @@ from diffpool.backends.cpu.arguments import ALONE, address
 from diffpool.backends.cpu.threads import num_threads
 
 
-def _accepts_adam(parameters: Tensor, *rest: Any, **named: Any) -> bool:
-    tensors = [t for t in (parameters, *rest, *named.values()) if isinstance(t, Tensor)]
-    models = len(parameters)
-    shapes = (parameters.shape, (models, 1), (models,))
-    return all(
-        t.dtype in (torch.float32, torch.bool)
-        and t.device.type == "cpu"
-        and t.is_contiguous()
-        and t.shape in shapes
-        for t in tensors
-    )
+def _plain(t: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    return t.dtype == dtype and t.device.type == "cpu" and t.is_contiguous()
 
 
-@kernel("training.optimizer.adam_update", "cpu", _accepts_adam)
-def adam_update(
+def _accepts_adam(
     parameters: Tensor,
+    grads: Sequence[Tensor],
+    gaps: Sequence[Tensor],
     gradient: Tensor,
     mean: Tensor,
     square: Tensor,
     decay: Tensor | None,
-    norm: Tensor,
+    clip: Tensor,
+    rate: Tensor,
+    steps: Tensor,
+    present: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> bool:
+    models = len(parameters)
+    matrices = [parameters, mean, square, *([] if decay is None else [decay])]
+    return (
+        all(t.shape == parameters.shape and _plain(t) for t in matrices)
+        and all(t.shape == (models, 1) and _plain(t) for t in (clip, rate, steps))
+        and present.shape == (models,)
+        and _plain(present, torch.bool)
+        and all(map(_plain, grads))
+    )
+
+
+@kernel("training.optimizer.adam_step", "cpu", _accepts_adam)
+def adam_step(
+    parameters: Tensor,
+    grads: Sequence[Tensor],
+    gaps: Sequence[Tensor],
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor | None,
     clip: Tensor,
     rate: Tensor,
     steps: Tensor,
@@ -41,8 +59,14 @@ def adam_update(
     betas: tuple[float, float],
     eps: float,
 ) -> None:
-    """One pass over the parameters; the gradient stays as it is."""
-    tensors = (parameters, gradient, mean, square, decay, norm, clip, rate, steps, present)
-    addresses = [address(t) for t in tensors]
+    """Two passes over the gradients: their norms, then the update. The buffer stays as it is."""
     threads = num_threads() if parameters.numel() > ALONE else 1
-    _kernels.adam(threads, *parameters.shape, *addresses, *betas, eps)
+    tensors = (parameters, mean, square, decay, clip, rate, steps, present)
+    addresses = [address(t) for t in tensors]
+    models = len(parameters)
+    parts = [
+        word
+        for g, gap in zip(grads, gaps, strict=True)
+        for word in (g.data_ptr(), g.numel() // models, gap.shape[1])
+    ]
+    _kernels.adam(threads, *parameters.shape, *addresses, *betas, eps, len(grads), *parts)

@@ -344,19 +344,19 @@ static PyObject *py_pool_backward(PyObject *self, PyObject *const *args, Py_ssiz
     return complete(&from) ? run_pooling(pool_backward, &p, threads, 3) : NULL;
 }
 
+/* Arguments: threads, the fields of Adam, the number of parameters, then the address and the number of columns of the
+ * gradient of each, and the columns up to the next. */
 static PyObject *py_adam(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Arguments from = {args, count};
     Adam a;
     (void)self;
     const int threads = (int)integer(&from);
     a.models = integer(&from);
-    a.count = integer(&from);
+    a.columns = integer(&from);
     a.parameters = pointer(&from);
-    a.gradient = pointer(&from);
     a.mean = pointer(&from);
     a.square = pointer(&from);
     a.decay = pointer(&from);
-    a.norm = pointer(&from);
     a.clip = pointer(&from);
     a.rate = pointer(&from);
     a.steps = pointer(&from);
@@ -364,10 +364,30 @@ static PyObject *py_adam(PyObject *self, PyObject *const *args, Py_ssize_t count
     a.first = number(&from);
     a.second = number(&from);
     a.eps = number(&from);
-    if (!complete(&from)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    parallel(adam_piece, &a, a.models * ((a.count + SHARE - 1) / SHARE), threads);
-    Py_END_ALLOW_THREADS
+    a.parts = integer(&from);
+    if (!PyErr_Occurred() && MIN(a.parts, a.models) < 0) PyErr_SetString(PyExc_ValueError, "negative sizes");
+    if (PyErr_Occurred()) return NULL;
+    Part *parts = malloc(sizeof(Part) * (a.parts + 1));
+    a.norm = malloc(sizeof(double) * (a.models + 1));
+    a.part = parts;
+    i64 begin = 0;
+    for (i64 p = 0; parts && p < a.parts; p++) {
+        parts[p].gradient = pointer(&from);
+        parts[p].count = integer(&from);
+        parts[p].begin = begin;
+        begin += parts[p].count + integer(&from);
+    }
+    if (!parts || !a.norm) PyErr_NoMemory();
+    if (complete(&from) && begin != a.columns) PyErr_SetString(PyExc_ValueError, "the gradients do not fit the parameters");
+    if (!PyErr_Occurred()) {
+        Py_BEGIN_ALLOW_THREADS
+        parallel(adam_norm, &a, a.models, threads);
+        parallel(adam_piece, &a, a.models * a.parts, threads);
+        Py_END_ALLOW_THREADS
+    }
+    free(parts);
+    free(a.norm);
+    if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
 
