@@ -12,11 +12,12 @@ typedef struct {
     const float *decay;                /* the same, or NULL */
     const float *clip, *rate, *steps;  /* [M] */
     const unsigned char *present;      /* [M] */
-    double *norm;                      /* [M] */
     double first, second, eps;
+    struct { float clip, step, spread; } *factors; /* [M] */
 } Adam;
 
-FAST static void adam_norm(void *context, i64 model, int rank) {
+/* The norm of a model's gradient, and the factors of its step. */
+FAST static void adam_factors(void *context, i64 model, int rank) {
     const Adam *a = context;
     double total = 0;
     (void)rank;
@@ -28,7 +29,11 @@ FAST static void adam_norm(void *context, i64 model, int rank) {
         for (i64 i = 0; i < count; i++) sum += (double)gradient[i] * gradient[i];
         total += sum;
     }
-    a->norm[model] = sqrt(total);
+    const double n = a->steps[model];
+    const float ratio = a->clip[model] / ((float)sqrt(total) + 1e-6f);
+    a->factors[model].clip = ratio < 1 ? ratio : ratio >= 1 ? 1 : ratio; /* or NaN */
+    a->factors[model].step = (float)(a->rate[model] / (1 - pow(a->first, n)));
+    a->factors[model].spread = (float)sqrt(1 - pow(a->second, n));
 }
 
 FAST static void adam_piece(void *context, i64 piece, int rank) {
@@ -37,11 +42,7 @@ FAST static void adam_piece(void *context, i64 piece, int rank) {
     const Part *part = a->part + piece % a->parts;
     (void)rank;
     if (!a->present[m]) return;
-    const double n = a->steps[m];
-    const float ratio = a->clip[m] / ((float)a->norm[m] + 1e-6f);
-    const float clip = ratio < 1 ? ratio : ratio >= 1 ? 1 : ratio; /* or NaN */
-    const float step = (float)(a->rate[m] / (1 - pow(a->first, n)));
-    const float spread = (float)sqrt(1 - pow(a->second, n));
+    const float clip = a->factors[m].clip, step = a->factors[m].step, spread = a->factors[m].spread;
     const float first = (float)(1 - a->first), second = (float)(1 - a->second), eps = (float)a->eps;
     const i64 start = m * a->columns + part->begin;
     const float *gradient = part->gradient + m * part->count, *decays = a->decay ? a->decay + start : NULL;

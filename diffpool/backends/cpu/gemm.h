@@ -1,13 +1,20 @@
 /* Matrix multiplication.
  *
- * C = A B (+ bias, or + C) for A [n, k] and B [k, m] with arbitrary strides, so that transposes are free. B is packed into
- * panels of 16 columns; a tile of up to 6 rows stays in registers. */
+ * C = A B (+ bias, or + C) for A [n, k] and B [k, m], each of them by rows or transposed. B is packed into panels of 16
+ * columns; a tile of up to 6 rows stays in registers. */
 
 #define PANEL 16
 #define DEPTH 256
 #define TILE 6
 
 typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
+
+typedef int Index __attribute__((vector_size(32)));
+#if defined(__clang__)
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Index){__VA_ARGS__})
+#endif
 
 typedef struct {
     const float *start;
@@ -61,6 +68,38 @@ INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, 
     }
 }
 
+/* to[u][v] = from[v][u], for 8 × 8 elements; `to` has rows of a panel. */
+INLINE void transpose8(const float *from, i64 ld, float *to) {
+    Vector row[8], part[8];
+    for (int v = 0; v < 8; v++) row[v] = *(const Vector *)(from + v * ld);
+    for (int v = 0; v < 8; v += 2) {
+        part[v] = SHUFFLE(row[v], row[v + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        part[v + 1] = SHUFFLE(row[v], row[v + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int v = 0; v < 8; v += 4)
+        for (int w = 0; w < 2; w++) {
+            row[v + 2 * w] = SHUFFLE(part[v + w], part[v + w + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            row[v + 2 * w + 1] = SHUFFLE(part[v + w], part[v + w + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int u = 0; u < 4; u++) {
+        *(Vector *)(to + u * PANEL) = SHUFFLE(row[u], row[u + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(Vector *)(to + (u + 4) * PANEL) = SHUFFLE(row[u], row[u + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+/* Pack `width` columns of Bᵀ, which are rows of B. */
+INLINE void pack_transposed(const float *from, i64 ld, i64 depth, i64 width, float *panel) {
+    i64 v = 0;
+    for (; v + 8 <= width; v += 8) {
+        i64 u = 0;
+        for (; u + 8 <= depth; u += 8) transpose8(from + v * ld + u, ld, panel + u * PANEL + v);
+        for (; u < depth; u++)
+            for (i64 w = v; w < v + 8; w++) panel[u * PANEL + w] = from[w * ld + u];
+    }
+    for (; v < width; v++)
+        for (i64 u = 0; u < depth; u++) panel[u * PANEL + v] = from[v * ld + u];
+}
+
 INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
     float panel[DEPTH * PANEL] __attribute__((aligned(64)));
     if (k == 0 && !add)
@@ -83,8 +122,7 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
             else if (b.right == 1)
                 for (i64 u = 0; u < depth; u++) copy_few(panel + u * PANEL, from + u * b.down, width);
             else
-                for (i64 u = 0; u < depth; u++)
-                    for (i64 v = 0; v < width; v++) panel[u * PANEL + v] = from[u * b.down + v * b.right];
+                pack_transposed(from, b.right, depth, width, panel);
             for (i64 i = 0; i < n; i += TILE) {
                 const Matrix part = {a.start + i * a.down + t * a.right, a.down, a.right};
                 float *to = c + i * ldc + j;

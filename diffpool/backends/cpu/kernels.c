@@ -368,7 +368,7 @@ static PyObject *py_adam(PyObject *self, PyObject *const *args, Py_ssize_t count
     if (!PyErr_Occurred() && MIN(a.parts, a.models) < 0) PyErr_SetString(PyExc_ValueError, "negative sizes");
     if (PyErr_Occurred()) return NULL;
     Part *parts = malloc(sizeof(Part) * (a.parts + 1));
-    a.norm = malloc(sizeof(double) * (a.models + 1));
+    a.factors = malloc(sizeof *a.factors * (a.models + 1));
     a.part = parts;
     i64 begin = 0;
     for (i64 p = 0; parts && p < a.parts; p++) {
@@ -377,16 +377,16 @@ static PyObject *py_adam(PyObject *self, PyObject *const *args, Py_ssize_t count
         parts[p].begin = begin;
         begin += parts[p].count + integer(&from);
     }
-    if (!parts || !a.norm) PyErr_NoMemory();
+    if (!parts || !a.factors) PyErr_NoMemory();
     if (complete(&from) && begin != a.columns) PyErr_SetString(PyExc_ValueError, "the gradients do not fit the parameters");
     if (!PyErr_Occurred()) {
         Py_BEGIN_ALLOW_THREADS
-        parallel(adam_norm, &a, a.models, threads);
+        parallel(adam_factors, &a, a.models, threads);
         parallel(adam_piece, &a, a.models * a.parts, threads);
         Py_END_ALLOW_THREADS
     }
     free(parts);
-    free(a.norm);
+    free(a.factors);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }

@@ -92,9 +92,15 @@ static i64 arrange(Encoder *e, const float *x, i64 d, i64 models) {
 static i64 chunks_of(const Encoder *e) { return (e->end - e->begin + CHUNK - 1) / CHUNK; }
 
 INLINE float dot(const float *a, const float *b, i64 d) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (i64 j = 0; j < d; j++) sum += a[j] * b[j];
+    Vector even = {0}, odd = {0};
+    i64 j = 0;
+    for (; j + 16 <= d; j += 16) {
+        even += *(const Vector *)(a + j) * *(const Vector *)(b + j);
+        odd += *(const Vector *)(a + j + 8) * *(const Vector *)(b + j + 8);
+    }
+    even += odd;
+    float sum = ((even[0] + even[4]) + (even[2] + even[6])) + ((even[1] + even[5]) + (even[3] + even[7]));
+    for (; j < d; j++) sum += a[j] * b[j];
     return sum;
 }
 
@@ -122,7 +128,7 @@ static i64 graph_at(const Graphs *graphs, i64 row) {
 
 #define BLOCK 64 /* columns whose sums stay in registers */
 
-/* out[j] += Σ value · from[source][j] over the edges of row r, for `width` columns */
+/* out[j] += Σ value · from[source][j] over the edges of row r, for `width` columns, a constant */
 INLINE void add_block(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, const i64 width) {
     float sum[BLOCK] __attribute__((aligned(64)));
     for (i64 j = 0; j < width; j++) sum[j] = out[j];
@@ -138,8 +144,15 @@ INLINE void add_block(const Graphs *graphs, i64 r, const float *from, i64 ld, fl
 /* The same for any number of columns d. */
 INLINE void add_edges(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, i64 d) {
     i64 j = 0;
-    for (; j + BLOCK <= d; j += BLOCK) add_block(graphs, r, from + j, ld, out + j, BLOCK);
-    if (j < d) add_block(graphs, r, from + j, ld, out + j, d - j);
+#define ADD(width) add_block(graphs, r, from + j, ld, out + j, width), j += width
+    while (j + BLOCK <= d) ADD(BLOCK);
+    if (j + 32 <= d) ADD(32);
+    if (j + 16 <= d) ADD(16);
+    if (j + 8 <= d) ADD(8);
+    if (j + 4 <= d) ADD(4);
+    if (j + 2 <= d) ADD(2);
+    if (j < d) ADD(1);
+#undef ADD
 }
 
 /* mean = D⁻¹AX */
@@ -346,18 +359,17 @@ INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64
         float *g = grad_h + i * d;
         const float *u = layer->unit + i * d;
         const i64 width = layer->columns ? layer->columns[i] : d;
-        float along = 0;
-#pragma omp simd reduction(+ : along)
+#pragma omp simd
         for (i64 j = 0; j < width; j++) {
             const float normal = ((relu ? positive(u[j]) : u[j]) - mean[j]) * inverse_sd[j];
             float v = scale[j] * inverse_sd[j] * (g[j] - inverse_count[j] * (grad_shift[j] + normal * grad_scale[j]));
             if (relu) v = u[j] <= 0 ? 0 : v;
             g[j] = v;
-            along += v * u[j];
         }
         if (layer->l2) {
             const float inverse = 1 / layer->length[i];
-            if (layer->length[i] <= 1e-12f) along = 0; /* too short to normalize: the norm counts as a constant */
+            /* a row too short to normalize: the norm counts as a constant */
+            const float along = layer->length[i] <= 1e-12f ? 0 : dot(g, u, width);
 #pragma omp simd
             for (i64 j = 0; j < width; j++) {
                 g[j] = (g[j] - u[j] * along) * inverse;
