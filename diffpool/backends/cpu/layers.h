@@ -126,33 +126,28 @@ static i64 graph_at(const Graphs *graphs, i64 row) {
         if (first < last) body                                                                                          \
     }
 
-#define BLOCK 64 /* columns whose sums stay in registers */
-
-/* out[j] += Σ value · from[source][j] over the edges of row r, for `width` columns, a constant */
-INLINE void add_block(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, const i64 width) {
-    float sum[BLOCK] __attribute__((aligned(64)));
-    for (i64 j = 0; j < width; j++) sum[j] = out[j];
+/* out[j] += Σ value · from[source][j] over the edges of row r, for 8 · `vectors` columns whose sums stay in registers */
+INLINE void add_vectors(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, const int vectors) {
+    Vector sum[8];
+    for (int j = 0; j < vectors; j++) sum[j] = *(const Vector *)(out + 8 * j);
     for (i64 e = graphs->indptr[r]; e < graphs->indptr[r + 1]; e++) {
-        const float v = graphs->values ? graphs->values[e] : 1.0f;
+        const float value = graphs->values ? graphs->values[e] : 1.0f;
         const float *row = from + graphs->indices[e] * ld;
-#pragma omp simd
-        for (i64 j = 0; j < width; j++) sum[j] += v * row[j];
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) sum[j] += value * *(const Vector *)(row + 8 * j);
     }
-    for (i64 j = 0; j < width; j++) out[j] = sum[j];
+    for (int j = 0; j < vectors; j++) *(Vector *)(out + 8 * j) = sum[j];
 }
 
-/* The same for any number of columns d. */
+/* The same for d columns. */
 INLINE void add_edges(const Graphs *graphs, i64 r, const float *from, i64 ld, float *out, i64 d) {
     i64 j = 0;
-#define ADD(width) add_block(graphs, r, from + j, ld, out + j, width), j += width
-    while (j + BLOCK <= d) ADD(BLOCK);
-    if (j + 32 <= d) ADD(32);
-    if (j + 16 <= d) ADD(16);
-    if (j + 8 <= d) ADD(8);
-    if (j + 4 <= d) ADD(4);
-    if (j + 2 <= d) ADD(2);
-    if (j < d) ADD(1);
-#undef ADD
+    for (; j + 64 <= d; j += 64) add_vectors(graphs, r, from + j, ld, out + j, 8);
+    for (; j + 16 <= d; j += 16) add_vectors(graphs, r, from + j, ld, out + j, 2);
+    for (; j + 8 <= d; j += 8) add_vectors(graphs, r, from + j, ld, out + j, 1);
+    for (; j < d; j++)
+        for (i64 e = graphs->indptr[r]; e < graphs->indptr[r + 1]; e++)
+            out[j] += (graphs->values ? graphs->values[e] : 1.0f) * from[graphs->indices[e] * ld + j];
 }
 
 /* mean = D⁻¹AX */
