@@ -12,9 +12,11 @@ from diffpool.backends.cpu import _kernels  # type: ignore[attr-defined]
 from diffpool.backends.cpu.arguments import ALONE, address
 from diffpool.backends.cpu.threads import num_threads
 
+MULTIPLICATIONS = 16  # that take as long as the update of one parameter, which is limited by memory
+
 
 def _plain(t: Tensor, dtype: torch.dtype = torch.float32) -> bool:
-    return t.dtype == dtype and t.device.type == "cpu" and t.is_contiguous()
+    return t.dtype == dtype and t.is_cpu and t.is_contiguous()
 
 
 def _accepts_adam(
@@ -60,7 +62,7 @@ def adam_step(
     eps: float,
 ) -> None:
     """Two passes over the gradients: their norms, then the update. The buffer stays as it is."""
-    threads = num_threads() if parameters.numel() > ALONE else 1
+    threads = num_threads() if MULTIPLICATIONS * parameters.numel() > ALONE else 1
     tensors = (parameters, mean, square, decay, clip, rate, steps, present)
     addresses = [address(t) for t in tensors]
     models = len(parameters)

@@ -97,7 +97,7 @@ class _Plan:
 
 def _by_models(t: Tensor, shape: tuple[int, ...]) -> bool:
     """Whether a tensor has this shape and the part of each model is contiguous, float32, on the CPU."""
-    known = t.shape == shape and t.dtype == torch.float32 and t.device.type == "cpu"
+    known = t.shape == shape and t.dtype == torch.float32 and t.is_cpu
     return known and t[:1].is_contiguous()
 
 
@@ -109,11 +109,8 @@ def _by_stride(tensors: Iterable[Tensor]) -> list[int]:
 _plans: WeakKeyDictionary[Encoder, _Plan] = WeakKeyDictionary()
 
 
-def _accepts_encoder(
-    graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
-) -> bool:
-    if not (suits(graphs, x) and x.numel() > 0 and x.dim() == 2):
-        return False
+def _reads(encoder: Encoder, graphs: Graphs, x: Tensor, clusters: Layout | None) -> bool:
+    """Whether the kernel can run this encoder on suitable graphs and features."""
     plan = _plans.get(encoder)
     if plan is None or not plan.current():
         plan = _plans[encoder] = _Plan(encoder)
@@ -125,6 +122,12 @@ def _accepts_encoder(
         and not any(plan.hooks)
         and (clusters is None or fits(graphs, clusters, min(plan.widths[-1], encoder.num_outputs)))
     )
+
+
+def _accepts_encoder(
+    graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
+) -> bool:
+    return x.numel() > 0 and suits(graphs, x) and _reads(encoder, graphs, x, clusters)
 
 
 @kernel("nn.encoder.encode", "cpu", _accepts_encoder)
@@ -140,7 +143,7 @@ def _accepts_level(
         type(encoder) is Encoder  # a subclass may do something else
         and type(gnn) is Encoder
         and _accepts_encoder(graphs, x, encoder)
-        and _accepts_encoder(graphs, x, gnn, clusters)
+        and _reads(gnn, graphs, x, clusters)
     )
 
 
@@ -254,7 +257,7 @@ class _Encoders(torch.autograd.Function):
         _kernels.layers_forward(*ctx.call, len(networks), *words)
         ctx.graphs, ctx.networks = graphs, networks
         ctx.save_for_backward(x, *saved, *parameters)
-        ctx.addresses = [address(t) for t in (x, *saved, *parameters)]
+        ctx.addresses = list(map(address, (x, *saved, *parameters)))
         outs = zip(saved[1::3], saved[2::3], strict=True)
         return tuple(out if final is None else final for out, final in outs)  # type: ignore[misc]
 
@@ -262,9 +265,9 @@ class _Encoders(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         graphs, networks = ctx.graphs, ctx.networks
-        x, *saved = tensors = ctx.saved_tensors
-        moved = ctx.addresses != [address(t) for t in tensors]  # by hooks on saved tensors
-        parameters = saved[3 * len(networks) :]
+        x, *rest = ctx.saved_tensors
+        saved, parameters = rest[: 3 * len(networks)], rest[3 * len(networks) :]
+        moved = ctx.addresses != list(map(address, (x, *rest)))  # by hooks on saved tensors
         needs_x, needs_adj = ctx.needs_input_grad[:2]
         scratch = _scratch(sum(ctx.scratch))
         workspace = scratch.data_ptr()
