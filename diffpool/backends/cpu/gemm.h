@@ -6,6 +6,7 @@
 #define PANEL 16
 #define DEPTH 256
 #define TILE 6
+#define FEW 18 /* rows of A for which packing B does not pay */
 
 typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
 
@@ -30,8 +31,8 @@ INLINE void copy_few(float *to, const float *from, i64 m) {
 }
 
 /* C = initial values (NULL: zero) + A · panel, for the first m columns of the panel */
-INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, i64 ldc, i64 m, const float *initial,
-                 i64 ldi) {
+INLINE void tile(const int rows, Matrix a, const float *panel, i64 ldp, i64 k, float *c, i64 ldc, i64 m,
+                 const float *initial, i64 ldi) {
     Vector sum[TILE][2];
     float edge[PANEL];
     const Vector zero = {0};
@@ -50,7 +51,7 @@ INLINE void tile(const int rows, Matrix a, const float *panel, i64 k, float *c, 
         sum[r][1] = *(const Vector *)(from + 8);
     }
     for (i64 t = 0; t < k; t++) {
-        const Vector low = *(const Vector *)(panel + t * PANEL), high = *(const Vector *)(panel + t * PANEL + 8);
+        const Vector low = *(const Vector *)(panel + t * ldp), high = *(const Vector *)(panel + t * ldp + 8);
         const float *column = a.start + t * a.right;
         __builtin_prefetch(column + PANEL, 0, 2); /* columns of Aᵀ that later tiles read */
 #pragma GCC unroll 6
@@ -101,7 +102,7 @@ INLINE void pack_transposed(const float *from, i64 ld, i64 depth, i64 width, flo
 }
 
 INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
-    float panel[DEPTH * PANEL] __attribute__((aligned(64)));
+    float packed[DEPTH * PANEL] __attribute__((aligned(64)));
     if (k == 0 && !add)
         for (i64 i = 0; i < n; i++) {
             if (bias) memcpy(c + i * ldc, bias, m * sizeof(float));
@@ -112,17 +113,21 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
         for (i64 j = 0; j < m; j += PANEL) {
             const i64 width = MIN(m - j, PANEL);
             const float *from = b.start + t * b.down + j * b.right;
-            if (width < PANEL) memset(panel, 0, depth * PANEL * sizeof(float));
-            if (b.right == 1 && width == PANEL)
+            const float *panel = packed;
+            i64 ldp = PANEL;
+            if (b.right == 1 && width == PANEL && n <= FEW) panel = from, ldp = b.down;
+            else if (b.right == 1 && width == PANEL)
                 for (i64 u = 0; u < depth; u++) {
                     const float *row = from + u * b.down;
-                    *(Vector *)(panel + u * PANEL) = *(const Vector *)row;
-                    *(Vector *)(panel + u * PANEL + 8) = *(const Vector *)(row + 8);
+                    *(Vector *)(packed + u * PANEL) = *(const Vector *)row;
+                    *(Vector *)(packed + u * PANEL + 8) = *(const Vector *)(row + 8);
                 }
-            else if (b.right == 1)
-                for (i64 u = 0; u < depth; u++) copy_few(panel + u * PANEL, from + u * b.down, width);
-            else
-                pack_transposed(from, b.right, depth, width, panel);
+            else {
+                if (width < PANEL) memset(packed, 0, depth * PANEL * sizeof(float));
+                if (b.right == 1)
+                    for (i64 u = 0; u < depth; u++) copy_few(packed + u * PANEL, from + u * b.down, width);
+                else pack_transposed(from, b.right, depth, width, packed);
+            }
             for (i64 i = 0; i < n; i += TILE) {
                 const Matrix part = {a.start + i * a.down + t * a.right, a.down, a.right};
                 float *to = c + i * ldc + j;
@@ -130,12 +135,12 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
                 const float *initial = !first ? to : bias ? bias + j : NULL;
                 const i64 ldi = first ? 0 : ldc;
                 switch (MIN(n - i, TILE)) {
-                case 6: tile(6, part, panel, depth, to, ldc, width, initial, ldi); break;
-                case 5: tile(5, part, panel, depth, to, ldc, width, initial, ldi); break;
-                case 4: tile(4, part, panel, depth, to, ldc, width, initial, ldi); break;
-                case 3: tile(3, part, panel, depth, to, ldc, width, initial, ldi); break;
-                case 2: tile(2, part, panel, depth, to, ldc, width, initial, ldi); break;
-                default: tile(1, part, panel, depth, to, ldc, width, initial, ldi);
+                case 6: tile(6, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
+                case 5: tile(5, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
+                case 4: tile(4, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
+                case 3: tile(3, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
+                case 2: tile(2, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
+                default: tile(1, part, panel, ldp, depth, to, ldc, width, initial, ldi);
                 }
             }
         }

@@ -277,6 +277,7 @@ static void take_pooling(Arguments *from, Pooling *p) {
     take_graphs(from, &p->graphs);
     p->clusters = pointer(from);
     p->cluster = pointer(from);
+    p->k = integer(from);
     p->width = integer(from);
     p->d = integer(from);
     p->logits = pointer(from);
@@ -295,7 +296,7 @@ static void take_pooling(Arguments *from, Pooling *p) {
 }
 
 /* Process all graphs, with a workspace for each thread. */
-static PyObject *run_pooling(Piece piece, Pooling *p, int threads, i64 blocks) {
+static PyObject *run_pooling(Piece piece, void (*clear)(const Pooling *), Pooling *p, int threads, i64 blocks) {
     threads = MIN(MAX(threads, 1), MAX_THREADS);
     for (i64 g = 0; g < p->graphs.graphs; g++) {
         p->largest = MAX(p->largest, p->graphs.sizes[g]);
@@ -304,6 +305,7 @@ static PyObject *run_pooling(Piece piece, Pooling *p, int threads, i64 blocks) {
     p->work = malloc(sizeof(float) * (blocks * p->largest * p->width * threads + 1));
     if (p->work) {
         Py_BEGIN_ALLOW_THREADS
+        clear(p);
         parallel(piece, p, p->graphs.graphs, threads);
         Py_END_ALLOW_THREADS
     } else
@@ -319,7 +321,7 @@ static PyObject *py_pool_forward(PyObject *self, PyObject *const *args, Py_ssize
     (void)self;
     const int threads = (int)integer(&from);
     take_pooling(&from, &p);
-    return complete(&from) ? run_pooling(pool_forward, &p, threads, 0) : NULL;
+    return complete(&from) ? run_pooling(pool_forward, clear_outputs, &p, threads, 0) : NULL;
 }
 
 static PyObject *py_pool_backward(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -341,7 +343,7 @@ static PyObject *py_pool_backward(PyObject *self, PyObject *const *args, Py_ssiz
     p.grad_logits = pointer(&from);
     p.grad_z = pointer(&from);
     p.grad_adj = pointer(&from);
-    return complete(&from) ? run_pooling(pool_backward, &p, threads, 3) : NULL;
+    return complete(&from) ? run_pooling(pool_backward, clear_gradients, &p, threads, 3) : NULL;
 }
 
 /* Arguments: threads, the fields of Adam, the number of parameters, then the address and the number of columns of the

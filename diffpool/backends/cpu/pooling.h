@@ -3,6 +3,7 @@
 typedef struct {
     Graphs graphs;
     const i64 *clusters, *cluster; /* number of clusters and first cluster of each graph */
+    i64 k;               /* rows of the coarser level */
     i64 width, d;        /* columns of logits, s and coarse blocks; columns of z */
     const float *logits, *z, *squared_norm;
     float *s, *out_x, *out_adj, *degree, *inverse, *link, *entropy;
@@ -14,6 +15,33 @@ typedef struct {
     float *work;        /* workspace: three blocks [largest, W] per thread */
     i64 largest;        /* the maximum number of nodes or clusters of a graph */
 } Pooling;
+
+/* Set the rows of a matrix [n, d] that belong to no graph to zero. */
+static void clear_gaps(const i64 *sizes, const i64 *starts, i64 graphs, i64 n, float *matrix, i64 d) {
+    i64 end = 0;
+    for (i64 g = 0; g <= graphs; g++) {
+        const i64 next = g < graphs ? starts[g] : n;
+        if (next > end) memset(matrix + end * d, 0, (next - end) * d * sizeof(float));
+        if (g < graphs) end = next + sizes[g];
+    }
+}
+
+#define CLEAR_NODES(p, field, d_) clear_gaps((p)->graphs.sizes, (p)->graphs.starts, (p)->graphs.graphs, (p)->graphs.n, (p)->field, d_)
+#define CLEAR_CLUSTERS(p, field, d_) clear_gaps((p)->clusters, (p)->cluster, (p)->graphs.graphs, (p)->k, (p)->field, d_)
+
+static void clear_outputs(const Pooling *p) {
+    CLEAR_NODES(p, s, p->width);
+    CLEAR_CLUSTERS(p, out_x, p->d);
+    CLEAR_CLUSTERS(p, out_adj, p->width);
+    CLEAR_CLUSTERS(p, degree, 1);
+    CLEAR_CLUSTERS(p, inverse, 1);
+}
+
+static void clear_gradients(const Pooling *p) {
+    CLEAR_NODES(p, grad_logits, p->width);
+    CLEAR_NODES(p, grad_z, p->d);
+    if (p->grad_adj) CLEAR_NODES(p, grad_adj, p->graphs.lda);
+}
 
 FAST static void pool_forward(void *context, i64 g, int rank) {
     const Pooling *p = context;

@@ -55,12 +55,10 @@ class _Pool(torch.autograd.Function):
         clusters: Layout,
     ) -> tuple[Tensor, ...]:
         (n, width), k, b = logits.shape, clusters.total, len(graphs)
-        complete = graphs.layout.complete and clusters.complete
-        make = logits.new_empty if complete else logits.new_zeros  # rows of no graph are zero
-        s, propagated = make((2, n, width)).unbind()
-        pooled, gram = make((2, k, width)).unbind()
-        x, log_sum = make((k, z.shape[1])), logits.new_empty(n)
-        degree, inverse = make((2, k)).unbind()
+        s, propagated = logits.new_empty(2, n, width).unbind()
+        pooled, gram = logits.new_empty(2, k, width).unbind()
+        x, log_sum = logits.new_empty(k, z.shape[1]), logits.new_empty(n)
+        degree, inverse = logits.new_empty(2, k).unbind()
         link, entropy = logits.new_empty(2, b).unbind()
         made = (s, x, pooled, degree, inverse, link, entropy, propagated, gram, log_sum)
         work = n * width * (z.shape[1] + 2 * width)
@@ -82,6 +80,7 @@ class _Pool(torch.autograd.Function):
             *describe_graphs(graphs),
             clusters.sizes.data_ptr(),
             clusters.starts.data_ptr(),
+            clusters.total,
             logits.shape[1],
             z.shape[1],
             logits.data_ptr(),
@@ -96,9 +95,8 @@ class _Pool(torch.autograd.Function):
         graphs, clusters = ctx.graphs, ctx.clusters
         logits, z, *made = ctx.saved_tensors
         given = [None if g is None else g.contiguous() for g in grads]
-        make = torch.empty_like if graphs.layout.complete else torch.zeros_like
-        grad_logits, grad_z = make(logits), make(z)
-        grad_adj = make(graphs.adj) if ctx.needs_input_grad[2] else None
+        grad_logits, grad_z = torch.empty_like(logits), torch.empty_like(z)
+        grad_adj = torch.empty_like(graphs.adj) if ctx.needs_input_grad[2] else None
         transposed = (0, 0, 0)
         if isinstance(graphs, SparseGraphs):
             a = graphs.adj_t
