@@ -27,7 +27,7 @@ from diffpool.nn.norm import BatchNorm
 # The supported steps after a convolution.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
 MAX_LAYERS = 32
-MAX_SCRATCH = 2**24  # floats of working space that a thread keeps
+MAX_KEPT = 2**24  # floats of workspace that a thread keeps
 # Multiplications of a call. Networks with fewer are one piece of work each; with more, their rows are divided.
 CHUNKED = 2**27
 
@@ -239,10 +239,10 @@ class _Encoders(torch.autograd.Function):
         (n, d), models = x.shape, graphs.layout.models
         work = n * sum(network.work(d) for network in networks)
         ctx.call = (num_threads() if work > ALONE else 1, models == 1 and work > CHUNKED)
-        ctx.words, ctx.scratch = [], []
+        ctx.words, ctx.workspace = [], 1  # the largest of all networks, for one model
         saved: list[Tensor | None] = []
         for network in networks:
-            kept, scratch = _kernels.layers_buffers(
+            kept, workspace = _kernels.layers_buffers(
                 n, models, d, network.plan.concat, *network.widths
             )
             buffers = (
@@ -251,7 +251,7 @@ class _Encoders(torch.autograd.Function):
                 x.new_empty(n, network.final) if network.final else None,
             )
             ctx.words.append(network.describe(graphs, x, *buffers))
-            ctx.scratch.append(scratch)
+            ctx.workspace = max(ctx.workspace, workspace)
             saved += buffers
         words = [word for own_words in ctx.words for word in own_words]
         _kernels.layers_forward(*ctx.call, len(networks), *words)
@@ -269,9 +269,9 @@ class _Encoders(torch.autograd.Function):
         saved, parameters = rest[: 3 * len(networks)], rest[3 * len(networks) :]
         moved = ctx.addresses != list(map(address, (x, *rest)))  # by hooks on saved tensors
         needs_x, needs_adj = ctx.needs_input_grad[:2]
-        scratch = _scratch(sum(ctx.scratch))
-        workspace = scratch.data_ptr()
-        words: list[Any] = [*ctx.call, len(networks)]
+        tasks = 1 if ctx.call[1] else len(networks) * graphs.layout.models  # side by side
+        workspace = _workspace(ctx.workspace * min(ctx.call[0], tasks))
+        words: list[Any] = [*ctx.call, workspace.data_ptr(), ctx.workspace, len(networks)]
         input_grads, parameter_grads, alive, start = [], [], [], 0
         for number, network in enumerate(networks):
             own = parameters[start : start + len(network.plan.parameters)]
@@ -289,8 +289,6 @@ class _Encoders(torch.autograd.Function):
             grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
             words += own_words
             words += [address(t) for t in (grad, grad_x, grad_adj, grad_inverse)]
-            words.append(workspace)
-            workspace += 4 * ctx.scratch[number]
             weight_grads = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
             for g in weight_grads:
                 words += [g.data_ptr(), g.stride(0)]
@@ -306,14 +304,14 @@ class _Encoders(torch.autograd.Function):
         return *first, None, None, *parameter_grads
 
 
-_space = threading.local()
+_space = threading.local()  # the workspace of a thread of Python
 
 
-def _scratch(size: int) -> Tensor:
-    """The workspace of this thread, reused because a new allocation in every call would cause page faults."""
-    known: Tensor | None = getattr(_space, "scratch", None)
+def _workspace(size: int) -> Tensor:
+    """At least `size` floats, reused because a new allocation in every call would cause page faults."""
+    known: Tensor | None = getattr(_space, "kept", None)
     if known is None or len(known) < size:
         known = torch.empty(size, dtype=torch.float32, device="cpu")
-        if size <= MAX_SCRATCH:
-            _space.scratch = known
+        if size <= MAX_KEPT:
+            _space.kept = known
     return known

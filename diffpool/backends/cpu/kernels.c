@@ -88,6 +88,8 @@ typedef struct {
     i64 count;
     int forward, threads;
     i64 chunked; /* run the networks in sequence, one task per chunk; otherwise one task per network */
+    float *work; /* workspace of each thread */
+    i64 share;   /* floats of it */
 } Networks;
 
 /* Read one network and create an encoder for each of its models. */
@@ -171,18 +173,13 @@ static void take_parameters(Arguments *from, Encoder *e, i64 models) {
 
 static void take_gradients(Arguments *from, Encoder *e, i64 models) {
     const float *grad = pointer(from);
-    float *grad_x = pointer(from), *grad_adj = pointer(from), *grad_inverse = pointer(from), *work = pointer(from);
-    const i64 n = e->graphs.n;
+    float *grad_x = pointer(from), *grad_adj = pointer(from), *grad_inverse = pointer(from);
     for (i64 k = 0; k < models; k++) {
         Encoder *own = e + k;
         own->grad = grad;
         own->grad_x = grad_x;
         own->grad_adj = grad_adj;
         own->grad_inverse = grad_inverse;
-        own->grad_out = work;
-        own->grad_h = work + n * e->ldo;
-        own->grad_mean = own->grad_h + n * e->widest;
-        own->later = own->grad_mean + n * e->deepest;
     }
     for (i64 i = 0; i < e->count; i++) {
         TAKE(from, e, models, layers[i].grad_weight);
@@ -198,8 +195,9 @@ static void take_gradients(Arguments *from, Encoder *e, i64 models) {
 
 static void run_network(void *context, i64 number, int rank) {
     Networks *networks = context;
-    (void)rank;
-    (networks->forward ? encoder_forward : encoder_backward)(networks->encoders + number);
+    Encoder *e = networks->encoders + number;
+    e->work = networks->work + rank * networks->share;
+    (networks->forward ? encoder_forward : encoder_backward)(e);
 }
 
 /* Allocate the sums of every chunk of every network. */
@@ -214,10 +212,12 @@ static double *allocate_sums(Networks *networks) {
     return sums;
 }
 
-/* Arguments: threads, whether networks are divided into chunks, the number of networks, then the words of each network. */
+/* Arguments: threads, whether networks are divided into chunks, backward: the workspace of each thread and its size, the
+ * number of networks, then the words of each network. */
 static PyObject *run_layers(PyObject *const *args, Py_ssize_t count, int forward) {
     Arguments from = {args, count};
     Networks networks = {.forward = forward, .threads = (int)integer(&from), .chunked = integer(&from)};
+    if (!forward) networks.work = pointer(&from), networks.share = integer(&from);
     const i64 given = integer(&from);
     i64 models = 0;
     for (i64 k = 0; k < given && !PyErr_Occurred() && take_network(&from, &networks, &models); k++) {
@@ -252,7 +252,7 @@ static PyObject *py_layers_backward(PyObject *self, PyObject *const *args, Py_ss
     return run_layers(args, count, 0);
 }
 
-/* rows, models, d, concat, widths of the layers -> number of floats saved for the backward pass, and of its workspace */
+/* rows, models, d, concat, widths of the layers -> number of floats saved for the backward pass, and of the workspace of a model */
 static PyObject *py_layers_buffers(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Arguments from = {args, count};
     Encoder e;
@@ -269,7 +269,7 @@ static PyObject *py_layers_buffers(PyObject *self, PyObject *const *args, Py_ssi
         e.widest = MAX(e.widest, e.layers[i].width);
         e.deepest = MAX(e.deepest, e.layers[i].d);
     }
-    return Py_BuildValue("LL", (long long)kept, (long long)(e.graphs.n * (e.ldo + e.widest + 2 * e.deepest) + 1));
+    return Py_BuildValue("LL", (long long)kept, (long long)workspace(&e, e.graphs.n / MAX(models, 1)));
 }
 
 static void take_pooling(Arguments *from, Pooling *p) {

@@ -51,7 +51,8 @@ typedef struct { /* one network of one model */
     float *grad_weight, *grad_bias;
     i64 inputs; /* rows of the final weight; the first ldo are used */
     float *grad_x, *grad_adj, *grad_inverse;
-    float *grad_out, *grad_h, *grad_mean, *later; /* workspace, for all rows */
+    float *work;                          /* workspace for the rows of this model */
+    float *grad_out, *grad_h, *grad_mean; /* in it */
     double *partial;                              /* three sums per column, for each chunk */
     i64 widest, deepest; /* the largest width and d of all layers */
     int threads;
@@ -469,10 +470,15 @@ FAST static void backward_edges(void *context, i64 piece, int rank) {
     })
 }
 
+/* The number of floats of workspace for `rows` rows. */
+static i64 workspace(const Encoder *e, i64 rows) { return rows * (e->ldo + e->widest + 2 * e->deepest); }
+
 static void encoder_backward(Encoder *e) {
-    const i64 chunks = chunks_of(e);
-    float *work[] = {e->grad_h, e->grad_mean, e->later};
+    const i64 chunks = chunks_of(e), rows = e->last - e->begin;
+    /* each minus the rows before this model's, because rows are numbered across models */
+    float *grad_h = e->work + rows * e->ldo, *grad_mean = grad_h + rows * e->widest, *later = grad_mean + rows * e->deepest;
     const float *grad = e->grad;
+    e->grad_out = e->work - e->begin * e->ldo;
     if (e->final) {
         parallel(backward_final, e, weight_pieces(e->ldo) + chunks, e->threads);
         memset(e->grad_weight + e->ldo * e->full, 0, (e->inputs - e->ldo) * e->full * sizeof(float));
@@ -487,11 +493,10 @@ static void encoder_backward(Encoder *e) {
         Layer *layer = e->layers + e->current;
         const i64 d = layer->d, width = layer->width;
         column -= width;
-        /* the row offsets give each model its part of the workspace */
-        e->grad_h = work[0] + e->begin * (e->widest - width);
-        e->grad_mean = work[1] + e->begin * (e->deepest - d);
+        e->grad_h = grad_h - e->begin * width;
+        e->grad_mean = grad_mean - e->begin * d;
         e->direct = e->concat ? grad + column : e->current == e->count - 1 ? grad : NULL;
-        e->grad_input = e->current > 0 ? work[2] + e->begin * (e->deepest - d) : e->grad_x;
+        e->grad_input = e->current > 0 ? later - e->begin * d : e->grad_x;
         parallel(backward_sums, e, chunks, e->threads);
         gather_sums(e, 0, width, layer->grad_shift);
         gather_sums(e, 1, width, layer->grad_scale);
