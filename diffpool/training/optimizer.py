@@ -59,8 +59,8 @@ class Optimizer:
             present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
         self.steps += present[:, None]
         moments = (self.mean, self.square, self.decay)
-        settings = (self.clip, self.rate, self.steps, present, BETAS, EPS)
-        adam_step(self.parameters, grads, self.gaps, self.gradient, *moments, *settings)
+        own = (self.clip, self.rate, self.steps, present)
+        adam_step(self.parameters, grads, self.gaps, self.gradient, *moments, *own, BETAS, EPS)
 
     def state(self) -> dict[str, Tensor]:
         """What is needed to continue later, in addition to the parameters; one row per model in every tensor."""

@@ -43,8 +43,10 @@ class _Plan:
         steps: list[Any] = list(encoder.steps)
         parts = list(encoder.modules())
         # Where modules, parameters and buffers may be replaced, and what is there now.
-        self.places = [d for m in parts for d in (m._modules, m._parameters, m._buffers)]
-        self.members = list(chain.from_iterable(map(dict.values, self.places)))
+        self.places: list[dict[str, Any]] = [
+            d for m in parts for d in (m._modules, m._parameters, m._buffers)
+        ]
+        self.members = self._members()
         self.hooks = [d for m in parts for d in (m._forward_hooks, m._forward_pre_hooks)]
         self.addresses: tuple[int, ...] = ()  # of tensors that were found readable
         self.words: list[int] = []  # the parameters and statistics, as read by `take_parameters`
@@ -69,7 +71,7 @@ class _Plan:
             own = [linear.weight, linear.bias, batch.weight, batch.bias]
             self.parameters += own
             self.tensors += [*own, batch.running_mean, batch.running_var]
-            self.shapes += [(self.models, 2 * before, width)] + 5 * [(self.models, width)]
+            self.shapes += [(self.models, 2 * before, width), *[(self.models, width)] * 5]
             before = width
         if self.linear is not None:
             own = [self.linear.weight, self.linear.bias]
@@ -80,9 +82,12 @@ class _Plan:
             self.shapes += [(self.models, *self.final_shape), (self.models, self.final_shape[1])]
         self.served = all(type(t) in (nn.Parameter, Tensor) for t in self.tensors)
 
+    def _members(self) -> list[Any]:
+        return list(chain.from_iterable(map(dict.values, self.places)))
+
     def current(self) -> bool:
         """Whether the encoder still has the same modules, parameters and buffers."""
-        now = list(chain.from_iterable(map(dict.values, self.places)))
+        now = self._members()
         return len(now) == len(self.members) and all(map(is_, now, self.members))
 
     def readable(self) -> bool:
