@@ -81,11 +81,6 @@ class Layout:
         return self.total == len(self) * self.largest
 
     @cached_property
-    def used(self) -> np.ndarray:
-        """[M] int64: the number of rows of each model that belong to graphs; these come first."""
-        return self.sizes.numpy().reshape(self.models, -1).sum(1)
-
-    @cached_property
     def device_starts(self) -> Tensor:
         """[B] int64: the starts, on the device."""
         return self.starts.to(self.graph_of_row.device)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from diffpool.backends import kernel
 from diffpool.backends.cpu import _kernels  # type: ignore[attr-defined]
-from diffpool.backends.cpu.arguments import ALONE, address
+from diffpool.backends.cpu.arguments import ALONE
 from diffpool.backends.cpu.threads import num_threads
 
 MULTIPLICATIONS = 16  # that take as long as the update of one parameter, which is limited by memory
@@ -64,11 +64,5 @@ def adam_step(
     """Two passes over the gradients: their norms, then the update. The buffer stays as it is."""
     threads = num_threads() if MULTIPLICATIONS * parameters.numel() > ALONE else 1
     tensors = (parameters, mean, square, decay, clip, rate, steps, present)
-    addresses = [address(t) for t in tensors]
-    models = len(parameters)
-    parts = [
-        word
-        for g, gap in zip(grads, gaps, strict=True)
-        for word in (g.data_ptr(), g.numel() // models, gap.shape[1])
-    ]
-    _kernels.adam(threads, *parameters.shape, *addresses, *betas, eps, len(grads), *parts)
+    parts = [word for g, gap in zip(grads, gaps, strict=True) for word in (g, gap.shape[1])]
+    _kernels.adam(threads, *parameters.shape, *tensors, *betas, eps, len(grads), *parts)

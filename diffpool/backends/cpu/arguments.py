@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -25,20 +27,14 @@ def suits(graphs: Graphs, *tensors: Tensor) -> bool:
     )
 
 
-def address(t: Tensor | None) -> int:
-    """The address of the first element; 0 for None."""
-    return 0 if t is None else t.data_ptr()
-
-
-def describe_graphs(graphs: Graphs) -> tuple[int, ...]:
-    """The fields of the struct Graphs in `layers.h`."""
-    layout, dense = graphs.layout, isinstance(graphs, DenseGraphs)
-    sizes = (layout.total, len(layout), dense, layout.sizes.data_ptr(), layout.starts.data_ptr())
-    inverse = graphs.inverse_degree.data_ptr()
+def describe_graphs(graphs: Graphs, transpose: bool = False) -> list[Any]:
+    """The arguments that `take_graphs` in `kernels.c` reads; `transpose`: Aᵀ instead of A, if stored as edges."""
+    layout = graphs.layout
+    words = [layout.total, len(layout), layout.sizes, layout.starts, graphs.inverse_degree]
     if isinstance(graphs, DenseGraphs):
-        return *sizes, 0, 0, 0, graphs.adj.data_ptr(), graphs.adj.stride(0), inverse
-    a = graphs.adj
-    return *sizes, a.indptr.data_ptr(), a.indices.data_ptr(), address(a.values), 0, 0, inverse
+        return [*words, True, graphs.adj.shape[1], graphs.adj]
+    a = graphs.adj_t if transpose else graphs.adj
+    return [*words, False, a.indptr, a.indices, a.values]
 
 
 def fits(graphs: Graphs, clusters: Layout, columns: int) -> bool:

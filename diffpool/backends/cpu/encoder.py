@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from operator import is_
 from typing import Any
@@ -15,9 +16,9 @@ from torch.autograd.function import once_differentiable
 
 from diffpool.backends import kernel
 from diffpool.backends.cpu import _kernels  # type: ignore[attr-defined]
-from diffpool.backends.cpu.arguments import ALONE, address, describe_graphs, fits, suits
+from diffpool.backends.cpu.arguments import ALONE, describe_graphs, fits, suits
 from diffpool.backends.cpu.threads import num_threads
-from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
+from diffpool.graphs import DenseGraphs, Graphs
 from diffpool.layout import Layout, column_counts
 from diffpool.nn.convolutions import Sage
 from diffpool.nn.encoder import Encoder
@@ -49,7 +50,6 @@ class _Plan:
         self.members = self._members()
         self.hooks = [d for m in parts for d in (m._forward_hooks, m._forward_pre_hooks)]
         self.addresses: tuple[int, ...] = ()  # of tensors that were found readable
-        self.words: list[int] = []  # the parameters and statistics, as read by `take_parameters`
         self.served = len(convs) <= MAX_LAYERS and all(
             type(conv) is Sage and each.names in ORDERS
             for conv, each in zip(convs, steps, strict=True)
@@ -64,7 +64,7 @@ class _Plan:
         self.models = linears[0].models
         self.concat, self.linear = encoder.concat, encoder.linear
         self.parameters: list[Any] = []
-        self.tensors: list[Any] = []  # the parameters and statistics, in the order of the words
+        self.tensors: list[Any] = []  # the parameters and statistics
         self.shapes: list[tuple[int, ...]] = []  # what the kernel expects them to be
         before = self.inputs
         for linear, batch, width in zip(linears, self.batches, self.widths, strict=True):
@@ -96,19 +96,15 @@ class _Plan:
         if addresses != self.addresses:
             if not all(map(_by_models, self.tensors, self.shapes)):
                 return False
-            self.addresses, self.words = addresses, _by_stride(self.tensors)
+            self.addresses = addresses
         return self.parameters[0].dtype == torch.float32
 
 
 def _by_models(t: Tensor, shape: tuple[int, ...]) -> bool:
     """Whether a tensor has this shape and the part of each model is contiguous, float32, on the CPU."""
     known = t.shape == shape and t.dtype == torch.float32 and t.is_cpu
-    return known and t[:1].is_contiguous()
-
-
-def _by_stride(tensors: Iterable[Tensor]) -> list[int]:
-    """The address of each tensor and its stride between models."""
-    return [word for t in tensors for word in (t.data_ptr(), t.stride(0))]
+    apart = shape[0] == 1 or t.stride(0) >= math.prod(shape[1:])  # not expanded
+    return known and apart and t[:1].is_contiguous()
 
 
 _plans: WeakKeyDictionary[Encoder, _Plan] = WeakKeyDictionary()
@@ -189,38 +185,22 @@ class _Network:
         kept: Tensor,
         out: Tensor,
         final: Tensor | None,
-        parameters: Sequence[Tensor] | None = None,
+        parameters: Sequence[Tensor],
+        transpose: bool = False,
     ) -> list[Any]:
-        """The network, as read by `take_network` in `kernels.c`; `parameters` if they are not those of the plan."""
-        layout, plan = graphs.layout, self.plan
-        words: list[Any] = [
-            layout.models,
-            layout.total // layout.models,
-            layout.used.ctypes.data,
-            *describe_graphs(graphs),
-            x.data_ptr(),
-            x.shape[1],
-            address(self.columns),
-            plan.concat,
-            kept.data_ptr(),
-            out.data_ptr(),
-            address(final),
-        ]
-        words += [0, 0, 0] if final is None else [*plan.final_shape, self.final]
-        words.append(len(self.widths))
+        """The arguments that `take_network` and `take_parameters` in `kernels.c` read."""
+        plan = self.plan
+        words: list[Any] = [graphs.layout.models, *describe_graphs(graphs, transpose)]
+        words += [x.shape[1], x, self.columns, plan.concat, len(self.widths)]
         for i, batch in enumerate(plan.batches):
             words += [batch.training, batch.momentum, batch.eps, *plan.flags[i]]
             words += [plan.widths[i], self.widths[i]]
-        if parameters is None:
-            return words + plan.words
+        words += [kept, out, final is not None]
+        if final is not None:
+            words += [*plan.final_shape, self.final, final]
         for i, batch in enumerate(plan.batches):
-            own = parameters[4 * i : 4 * i + 4]
-            words += _by_stride([*own, batch.running_mean, batch.running_var])
-        return words + _by_stride(parameters[4 * len(plan.batches) :])
-
-
-# The words of a network that describe the edges: indptr, indices and values.
-EDGES = slice(8, 11)
+            words += [*parameters[4 * i : 4 * i + 4], batch.running_mean, batch.running_var]
+        return words + list(parameters[4 * len(plan.batches) :])
 
 
 def _run(graphs: Graphs, x: Tensor, networks: list[_Network]) -> tuple[Tensor, ...]:
@@ -244,9 +224,13 @@ class _Encoders(torch.autograd.Function):
         (n, d), models = x.shape, graphs.layout.models
         work = n * sum(network.work(d) for network in networks)
         ctx.call = (num_threads() if work > ALONE else 1, models == 1 and work > CHUNKED)
-        ctx.words, ctx.workspace = [], 1  # the largest of all networks, for one model
+        ctx.workspace = 1  # the largest of all networks, for one model
+        words: list[Any] = []
         saved: list[Tensor | None] = []
+        start = 0
         for network in networks:
+            own = parameters[start : start + len(network.plan.parameters)]
+            start += len(own)
             kept, workspace = _kernels.layers_buffers(
                 n, models, d, network.plan.concat, *network.widths
             )
@@ -255,14 +239,12 @@ class _Encoders(torch.autograd.Function):
                 x.new_empty(n, network.width),
                 x.new_empty(n, network.final) if network.final else None,
             )
-            ctx.words.append(network.describe(graphs, x, *buffers))
+            words += network.describe(graphs, x, *buffers, own)
             ctx.workspace = max(ctx.workspace, workspace)
             saved += buffers
-        words = [word for own_words in ctx.words for word in own_words]
         _kernels.layers_forward(*ctx.call, len(networks), *words)
         ctx.graphs, ctx.networks = graphs, networks
         ctx.save_for_backward(x, *saved, *parameters)
-        ctx.addresses = list(map(address, (x, *saved, *parameters)))
         outs = zip(saved[1::3], saved[2::3], strict=True)
         return tuple(out if final is None else final for out, final in outs)  # type: ignore[misc]
 
@@ -270,36 +252,28 @@ class _Encoders(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         graphs, networks = ctx.graphs, ctx.networks
-        x, *rest = ctx.saved_tensors
-        saved, parameters = rest[: 3 * len(networks)], rest[3 * len(networks) :]
-        moved = ctx.addresses != list(map(address, (x, *rest)))  # by hooks on saved tensors
+        x, *saved = ctx.saved_tensors
+        parameters = saved[3 * len(networks) :]
         needs_x, needs_adj = ctx.needs_input_grad[:2]
         tasks = 1 if ctx.call[1] else len(networks) * graphs.layout.models  # side by side
         workspace = _workspace(ctx.workspace * min(ctx.call[0], tasks))
-        words: list[Any] = [*ctx.call, workspace.data_ptr(), ctx.workspace, len(networks)]
-        input_grads, parameter_grads, alive, start = [], [], [], 0
+        words: list[Any] = [*ctx.call, workspace, len(networks)]
+        input_grads, parameter_grads, start = [], [], 0
         for number, network in enumerate(networks):
             own = parameters[start : start + len(network.plan.parameters)]
             start += len(own)
-            own_words = [*ctx.words[number]]
-            if moved:
-                buffers = saved[3 * number : 3 * number + 3]
-                own_words = network.describe(graphs, x, *buffers, own)
-            if isinstance(graphs, SparseGraphs):
-                a = graphs.adj_t
-                own_words[EDGES] = a.indptr.data_ptr(), a.indices.data_ptr(), address(a.values)
-            grad = grads[number].contiguous()
+            buffers = saved[3 * number : 3 * number + 3]
+            words += network.describe(graphs, x, *buffers, own, transpose=True)
             grad_x = torch.empty_like(x) if needs_x or needs_adj else None
             grad_adj = torch.zeros_like(graphs.adj) if needs_adj else None
             grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
-            words += own_words
-            words += [address(t) for t in (grad, grad_x, grad_adj, grad_inverse)]
-            weight_grads = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in own]
-            for g in weight_grads:
-                words += [g.data_ptr(), g.stride(0)]
-            input_grads.append((grad_x, grad_adj, grad_inverse))
-            parameter_grads += weight_grads
-            alive.append(grad)  # until the call below
+            of_inputs = (grad_x, grad_adj, grad_inverse)
+            of_parameters = [
+                torch.empty_like(p, memory_format=torch.contiguous_format) for p in own
+            ]
+            words += [grads[number].contiguous(), *of_inputs, *of_parameters]
+            input_grads.append(of_inputs)
+            parameter_grads += of_parameters
         _kernels.layers_backward(*words)
         first = input_grads[0]
         for other in input_grads[1:]:

@@ -2,8 +2,8 @@
  *
  * With PyTorch, a training step on small graphs takes about a thousand operations of a few microseconds each. Here all
  * layers of the networks of a level take one call, and so does a pooling. The kernels are optional: without a compiler the
- * package is installed without them and computes the same results with PyTorch. Pointers come from Tensor.data_ptr(); the
- * callers in encoder.py, pooling.py and adam.py check types and shapes. Matrices are row-major; "ld" is the stride between rows. */
+ * package is installed without them and computes the same results with PyTorch. The callers are encoder.py, pooling.py and
+ * adam.py. Matrices are row-major; "ld" is the stride between rows. */
 #define _GNU_SOURCE
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -35,51 +35,67 @@ typedef int64_t i64;
 
 #include "adam.h"
 
-/* --- Python: arguments are integers (addresses, sizes) and floats, in the order of the structures ------------------- */
+/* --- Python: arguments in the order of the structures --------------------------------------------------------------- */
 
-typedef struct {
-    PyObject *const *next;
-    Py_ssize_t left;
-} Arguments;
+#include "arguments.h"
 
-static PyObject *take(Arguments *from) {
-    if (from->left-- <= 0) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "too few arguments");
-        return NULL;
+/* Check that the parts [start, start + size) follow each other within n rows. */
+static void check_parts(const i64 *sizes, const i64 *starts, i64 count, i64 n) {
+    i64 end = 0;
+    for (i64 g = 0; g < count; g++) {
+        if (starts[g] < end || starts[g] > n || sizes[g] < 0 || sizes[g] > n - starts[g]) {
+            refuse("expected the rows of a graph between %lld and the end, got a start or size of %lld", end, starts[g]);
+            return;
+        }
+        end = starts[g] + sizes[g];
     }
-    return *from->next++;
 }
 
-static i64 integer(Arguments *from) {
-    PyObject *value = take(from);
-    return value ? (i64)PyLong_AsLongLong(value) : 0;
+/* Check the edges of all rows: sources in the graph of their target. */
+static void check_edges(const Graphs *graphs, const i64 *indptr, const i64 *indices, i64 edges) {
+    if (PyErr_Occurred()) return;
+    i64 before = 0;
+    for (i64 r = 0; r <= graphs->n; r++) {
+        if (indptr[r] < before || indptr[r] > edges) {
+            refuse("expected the first edge of a row up to %lld, got %lld", edges, indptr[r]);
+            return;
+        }
+        before = indptr[r];
+    }
+    for (i64 g = 0; g < graphs->graphs; g++) {
+        const i64 start = graphs->starts[g], count = graphs->sizes[g];
+        int outside = 0;
+        for (i64 e = indptr[start]; e < indptr[start + count]; e++) outside |= (uint64_t)(indices[e] - start) >= (uint64_t)count;
+        if (outside) {
+            refuse("expected the edges of graph %lld within its %lld nodes", g, count);
+            return;
+        }
+    }
 }
 
-static double number(Arguments *from) {
-    PyObject *value = take(from);
-    return value ? PyFloat_AsDouble(value) : 0;
-}
-
-static void *pointer(Arguments *from) { return (void *)(intptr_t)integer(from); }
-
-/* Whether all arguments have been read and are valid. */
-static int complete(const Arguments *from) {
-    if (!PyErr_Occurred() && from->left != 0) PyErr_SetString(PyExc_TypeError, "too many arguments");
-    return !PyErr_Occurred();
+static void take_edges(Arguments *from, const Graphs *graphs, const i64 **indptr, const i64 **indices, const float **values) {
+    i64 edges;
+    *indptr = integers(from, graphs->n + 1);
+    *indices = contiguous(take(from), torch.int64, &edges);
+    *values = maybe_floats(from, edges);
+    check_edges(graphs, *indptr, *indices, edges);
 }
 
 static void take_graphs(Arguments *from, Graphs *graphs) {
-    graphs->n = integer(from);
-    graphs->graphs = integer(from);
+    graphs->n = rows(from);
+    graphs->graphs = rows(from);
+    graphs->sizes = integers(from, graphs->graphs);
+    graphs->starts = integers(from, graphs->graphs);
+    graphs->inverse_degree = floats(from, graphs->n);
+    if (!PyErr_Occurred()) check_parts(graphs->sizes, graphs->starts, graphs->graphs, graphs->n);
     graphs->dense = integer(from);
-    graphs->sizes = pointer(from);
-    graphs->starts = pointer(from);
-    graphs->indptr = pointer(from);
-    graphs->indices = pointer(from);
-    graphs->values = pointer(from);
-    graphs->adj = pointer(from);
-    graphs->lda = integer(from);
-    graphs->inverse_degree = pointer(from);
+    if (graphs->dense) {
+        graphs->lda = width(from);
+        graphs->adj = floats(from, graphs->n * graphs->lda);
+        for (i64 g = 0; g < graphs->graphs && !PyErr_Occurred(); g++)
+            if (graphs->sizes[g] > graphs->lda) refuse("expected blocks of up to %lld nodes, got %lld", graphs->lda, graphs->sizes[g]);
+    } else
+        take_edges(from, graphs, &graphs->indptr, &graphs->indices, &graphs->values);
 }
 
 /* The networks of a call, each with all its models: first the rows of model 0, then those of model 1, and so on. */
@@ -92,30 +108,21 @@ typedef struct {
     i64 share;   /* floats of it */
 } Networks;
 
-/* Read one network and create an encoder for each of its models. */
-static int take_network(Arguments *from, Networks *networks, i64 *models) {
+/* Read one network and create an encoder for each of its models; returns their number, 0 after an error. */
+static i64 take_network(Arguments *from, Networks *networks) {
     Encoder e;
     memset(&e, 0, sizeof e);
     e.threads = networks->chunked ? networks->threads : 1;
-    *models = integer(from);
-    const i64 rows = integer(from);
-    const i64 *used = pointer(from);
+    const i64 models = width(from);
     take_graphs(from, &e.graphs);
-    const float *x = pointer(from);
-    const i64 d = integer(from);
-    const i64 *columns = pointer(from);
+    const i64 n = e.graphs.n, d = width(from);
+    const float *x = floats(from, n * d);
+    const i64 *columns = maybe_integers(from, n);
     e.concat = integer(from);
-    e.kept = pointer(from);
-    e.out = pointer(from);
-    e.final = pointer(from);
-    e.inputs = integer(from);
-    e.full = integer(from);
-    e.width = integer(from);
     e.count = integer(from);
-    if (e.count < 1 || e.count > MAX_LAYERS || *models < 1) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "too many layers");
-        return 0;
-    }
+    if (e.count < 1 || e.count > MAX_LAYERS) refuse("expected up to %lld layers, got %lld", MAX_LAYERS, e.count);
+    if (models < 1 || n % models || e.graphs.graphs % models) refuse("expected %lld models with the same number of rows, got %lld rows", models, n);
+    if (PyErr_Occurred()) return 0;
     for (i64 i = 0; i < e.count; i++) {
         Layer *layer = e.layers + i;
         layer->training = integer(from);
@@ -123,57 +130,80 @@ static int take_network(Arguments *from, Networks *networks, i64 *models) {
         layer->eps = number(from);
         layer->l2 = integer(from);
         layer->relu = integer(from);
-        layer->full = integer(from);
-        layer->width = integer(from);
-        e.widest = MAX(e.widest, layer->width);
+        layer->full = width(from);
+        layer->width = width(from);
+        if (i < e.count - 1 ? layer->width != layer->full : layer->width > layer->full)
+            refuse("expected %lld columns (fewer only in the last layer), got %lld", layer->full, layer->width);
     }
     e.layers[e.count - 1].columns = columns;
-    arrange(&e, x, d, *models);
-    for (i64 i = 0; i < e.count; i++) e.deepest = MAX(e.deepest, e.layers[i].d);
-    Encoder *grown = realloc(networks->encoders, sizeof(Encoder) * (networks->count + *models));
+    for (i64 r = 0; columns && r < n && !PyErr_Occurred(); r++)
+        if (columns[r] < 0 || columns[r] > e.layers[e.count - 1].width)
+            refuse("expected up to %lld columns in a row, got %lld", e.layers[e.count - 1].width, columns[r]);
+    if (PyErr_Occurred()) return 0;
+    e.kept = floats(from, measure(&e, d, models));
+    e.out = floats(from, n * e.ldo);
+    arrange(&e, x, models);
+    e.has_final = integer(from);
+    if (e.has_final) {
+        e.inputs = width(from);
+        e.full = width(from);
+        e.width = width(from);
+        e.final = floats(from, n * e.width);
+        if (e.width > e.full || e.ldo > e.inputs) refuse("expected a last layer for %lld columns, got %lld", e.ldo, e.inputs);
+    }
+    Encoder *grown = PyErr_Occurred() ? NULL : realloc(networks->encoders, sizeof(Encoder) * (networks->count + models));
     if (!grown) {
-        PyErr_NoMemory();
+        if (!PyErr_Occurred()) PyErr_NoMemory();
         return 0;
     }
     networks->encoders = grown;
-    for (i64 k = 0; k < *models; k++) {
+    const i64 own_rows = n / models, own_graphs = e.graphs.graphs / models;
+    for (i64 k = 0; k < models; k++) {
         Encoder *own = grown + networks->count + k;
         *own = e;
-        own->begin = k * rows;
-        own->end = k * rows + (used ? used[k] : rows);
-        own->last = (k + 1) * rows;
+        own->begin = own->end = k * own_rows;
+        own->last = (k + 1) * own_rows;
+        for (i64 g = k * own_graphs; g < (k + 1) * own_graphs; g++) {
+            if (e.graphs.starts[g] != own->end && e.graphs.sizes[g])
+                refuse("expected a graph from row %lld on, got %lld", own->end, e.graphs.starts[g]);
+            own->end += e.graphs.sizes[g];
+        }
+        if (own->end > own->last) refuse("expected the graphs of a model in %lld rows, got %lld", own_rows, own->end - own->begin);
         for (i64 i = 0; i < e.count; i++) own->layers[i].statistics += k * 3 * e.layers[i].width;
     }
-    networks->count += *models;
-    return 1;
+    networks->count += models;
+    return PyErr_Occurred() ? 0 : models;
 }
 
-/* Read an address and a stride between models; set a field of each model's encoder. */
-#define TAKE(from, encoders_, models_, field)                                                                           \
+/* Read a tensor of parameters; set a field of each model's encoder. */
+#define TAKE(from, encoders_, models_, field, rows_, columns_)                                                          \
     do {                                                                                                                \
-        float *start_ = pointer(from);                                                                                  \
-        const i64 distance_ = integer(from);                                                                            \
-        for (i64 k_ = 0; k_ < (models_); k_++) (encoders_)[k_].field = start_ ? start_ + k_ * distance_ : NULL;           \
+        i64 distance_;                                                                                                  \
+        float *start_ = by_models(from, models_, rows_, columns_, &distance_);                                           \
+        for (i64 k_ = 0; k_ < (models_); k_++) (encoders_)[k_].field = start_ + k_ * distance_;                          \
     } while (0)
 
 static void take_parameters(Arguments *from, Encoder *e, i64 models) {
     for (i64 i = 0; i < e->count; i++) {
-        TAKE(from, e, models, layers[i].weight);
-        TAKE(from, e, models, layers[i].bias);
-        TAKE(from, e, models, layers[i].scale);
-        TAKE(from, e, models, layers[i].shift);
-        TAKE(from, e, models, layers[i].running_mean);
-        TAKE(from, e, models, layers[i].running_var);
+        const i64 d = e->layers[i].d, full = e->layers[i].full;
+        TAKE(from, e, models, layers[i].weight, 2 * d, full);
+        TAKE(from, e, models, layers[i].bias, 1, full);
+        TAKE(from, e, models, layers[i].scale, 1, full);
+        TAKE(from, e, models, layers[i].shift, 1, full);
+        TAKE(from, e, models, layers[i].running_mean, 1, full);
+        TAKE(from, e, models, layers[i].running_var, 1, full);
     }
-    if (e->final) {
-        TAKE(from, e, models, weight);
-        TAKE(from, e, models, bias);
+    if (e->has_final) {
+        TAKE(from, e, models, weight, e->inputs, e->full);
+        TAKE(from, e, models, bias, 1, e->full);
     }
 }
 
 static void take_gradients(Arguments *from, Encoder *e, i64 models) {
-    const float *grad = pointer(from);
-    float *grad_x = pointer(from), *grad_adj = pointer(from), *grad_inverse = pointer(from);
+    const i64 n = e->graphs.n;
+    const float *grad = floats(from, n * (e->has_final ? e->width : e->ldo));
+    float *grad_x = maybe_floats(from, n * e->layers[0].d);
+    float *grad_adj = maybe_floats(from, n * e->graphs.lda), *grad_inverse = maybe_floats(from, n);
     for (i64 k = 0; k < models; k++) {
         Encoder *own = e + k;
         own->grad = grad;
@@ -182,21 +212,22 @@ static void take_gradients(Arguments *from, Encoder *e, i64 models) {
         own->grad_inverse = grad_inverse;
     }
     for (i64 i = 0; i < e->count; i++) {
-        TAKE(from, e, models, layers[i].grad_weight);
-        TAKE(from, e, models, layers[i].grad_bias);
-        TAKE(from, e, models, layers[i].grad_scale);
-        TAKE(from, e, models, layers[i].grad_shift);
+        const i64 d = e->layers[i].d, full = e->layers[i].full;
+        TAKE(from, e, models, layers[i].grad_weight, 2 * d, full);
+        TAKE(from, e, models, layers[i].grad_bias, 1, full);
+        TAKE(from, e, models, layers[i].grad_scale, 1, full);
+        TAKE(from, e, models, layers[i].grad_shift, 1, full);
     }
-    if (e->final) {
-        TAKE(from, e, models, grad_weight);
-        TAKE(from, e, models, grad_bias);
+    if (e->has_final) {
+        TAKE(from, e, models, grad_weight, e->inputs, e->full);
+        TAKE(from, e, models, grad_bias, 1, e->full);
     }
 }
 
 static void run_network(void *context, i64 number, int rank) {
     Networks *networks = context;
     Encoder *e = networks->encoders + number;
-    e->work = networks->work + rank * networks->share;
+    if (!networks->forward) e->work = networks->work + rank * networks->share;
     (networks->forward ? encoder_forward : encoder_backward)(e);
 }
 
@@ -212,19 +243,31 @@ static double *allocate_sums(Networks *networks) {
     return sums;
 }
 
-/* Arguments: threads, whether networks are divided into chunks, backward: the workspace of each thread and its size, the
- * number of networks, then the words of each network. */
+static int threads_of(Arguments *from) {
+    const i64 threads = integer(from);
+    return (int)MAX(MIN(threads, MAX_THREADS), 1);
+}
+
+/* Arguments: threads, whether networks are divided into chunks, backward: the workspace of all threads, the number of
+ * networks, then the networks. */
 static PyObject *run_layers(PyObject *const *args, Py_ssize_t count, int forward) {
     Arguments from = {args, count};
-    Networks networks = {.forward = forward, .threads = (int)integer(&from), .chunked = integer(&from)};
-    if (!forward) networks.work = pointer(&from), networks.share = integer(&from);
-    const i64 given = integer(&from);
-    i64 models = 0;
-    for (i64 k = 0; k < given && !PyErr_Occurred() && take_network(&from, &networks, &models); k++) {
+    Networks networks = {.forward = forward, .threads = threads_of(&from)};
+    networks.chunked = integer(&from);
+    i64 space = 0, tasks = 0, models = 1;
+    if (!forward) networks.work = contiguous(take(&from), torch.float32, &space);
+    const i64 given = width(&from);
+    for (i64 k = 0; k < given && models && !PyErr_Occurred(); k++) {
+        models = take_network(&from, &networks);
+        if (!models) break;
         Encoder *first = networks.encoders + networks.count - models;
         take_parameters(&from, first, models);
         if (!forward) take_gradients(&from, first, models);
+        networks.share = MAX(networks.share, workspace(first, first->last - first->begin));
     }
+    tasks = networks.chunked ? 1 : MIN(networks.threads, networks.count);
+    if (!forward && space < tasks * networks.share)
+        refuse("expected a workspace of %lld floats, got %lld", tasks * networks.share, space);
     if (complete(&from)) {
         double *sums = allocate_sums(&networks);
         if (sums) {
@@ -252,52 +295,53 @@ static PyObject *py_layers_backward(PyObject *self, PyObject *const *args, Py_ss
     return run_layers(args, count, 0);
 }
 
-/* rows, models, d, concat, widths of the layers -> number of floats saved for the backward pass, and of the workspace of a model */
+/* rows, models, d, concat, widths of the layers -> number of floats saved for the backward pass, and of the workspace of a
+ * model */
 static PyObject *py_layers_buffers(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Arguments from = {args, count};
     Encoder e;
     (void)self;
     memset(&e, 0, sizeof e);
-    e.graphs.n = integer(&from);
-    const i64 models = integer(&from), d = integer(&from);
+    e.graphs.n = rows(&from);
+    const i64 models = width(&from), d = width(&from);
     e.concat = integer(&from);
     e.count = MIN(from.left, MAX_LAYERS);
-    for (i64 i = 0; i < e.count; i++) e.layers[i].width = integer(&from);
+    for (i64 i = 0; i < e.count; i++) e.layers[i].width = width(&from);
     if (!complete(&from)) return NULL;
-    const i64 kept = arrange(&e, NULL, d, models);
-    for (i64 i = 0; i < e.count; i++) {
-        e.widest = MAX(e.widest, e.layers[i].width);
-        e.deepest = MAX(e.deepest, e.layers[i].d);
-    }
+    const i64 kept = measure(&e, d, models);
     return Py_BuildValue("LL", (long long)kept, (long long)workspace(&e, e.graphs.n / MAX(models, 1)));
 }
 
 static void take_pooling(Arguments *from, Pooling *p) {
     memset(p, 0, sizeof *p);
     take_graphs(from, &p->graphs);
-    p->clusters = pointer(from);
-    p->cluster = pointer(from);
-    p->k = integer(from);
-    p->width = integer(from);
-    p->d = integer(from);
-    p->logits = pointer(from);
-    p->z = pointer(from);
-    p->squared_norm = pointer(from);
-    p->s = pointer(from);
-    p->out_x = pointer(from);
-    p->out_adj = pointer(from);
-    p->degree = pointer(from);
-    p->inverse = pointer(from);
-    p->link = pointer(from);
-    p->entropy = pointer(from);
-    p->propagated = pointer(from);
-    p->gram = pointer(from);
-    p->log_sum = pointer(from);
+    const i64 n = p->graphs.n, graphs = p->graphs.graphs, k = rows(from), w = width(from), d = width(from);
+    p->k = k;
+    p->width = w;
+    p->d = d;
+    p->clusters = integers(from, graphs);
+    p->cluster = integers(from, graphs);
+    if (!PyErr_Occurred()) check_parts(p->clusters, p->cluster, graphs, k);
+    for (i64 g = 0; g < graphs && !PyErr_Occurred(); g++)
+        if (p->clusters[g] > w) refuse("expected up to %lld clusters, got %lld", w, p->clusters[g]);
+    p->logits = floats(from, n * w);
+    p->z = floats(from, n * d);
+    p->squared_norm = maybe_floats(from, graphs);
+    if (!p->graphs.dense && !p->squared_norm) refuse("expected the norms of %lld graphs", graphs, 0);
+    p->s = floats(from, n * w);
+    p->out_x = floats(from, k * d);
+    p->out_adj = floats(from, k * w);
+    p->degree = floats(from, k);
+    p->inverse = floats(from, k);
+    p->link = floats(from, graphs);
+    p->entropy = floats(from, graphs);
+    p->propagated = floats(from, n * w);
+    p->gram = floats(from, k * w);
+    p->log_sum = floats(from, n);
 }
 
 /* Process all graphs, with a workspace for each thread. */
 static PyObject *run_pooling(Piece piece, void (*clear)(const Pooling *), Pooling *p, int threads, i64 blocks) {
-    threads = MIN(MAX(threads, 1), MAX_THREADS);
     for (i64 g = 0; g < p->graphs.graphs; g++) {
         p->largest = MAX(p->largest, p->graphs.sizes[g]);
         p->largest = MAX(p->largest, p->clusters[g]);
@@ -319,7 +363,7 @@ static PyObject *py_pool_forward(PyObject *self, PyObject *const *args, Py_ssize
     Arguments from = {args, count};
     Pooling p;
     (void)self;
-    const int threads = (int)integer(&from);
+    const int threads = threads_of(&from);
     take_pooling(&from, &p);
     return complete(&from) ? run_pooling(pool_forward, clear_outputs, &p, threads, 0) : NULL;
 }
@@ -328,63 +372,63 @@ static PyObject *py_pool_backward(PyObject *self, PyObject *const *args, Py_ssiz
     Arguments from = {args, count};
     Pooling p;
     (void)self;
-    const int threads = (int)integer(&from);
+    const int threads = threads_of(&from);
     take_pooling(&from, &p);
-    p.indptr_t = pointer(&from);
-    p.indices_t = pointer(&from);
-    p.values_t = pointer(&from);
-    p.d_s = pointer(&from);
-    p.d_x = pointer(&from);
-    p.d_adj = pointer(&from);
-    p.d_degree = pointer(&from);
-    p.d_inverse = pointer(&from);
-    p.d_link = pointer(&from);
-    p.d_entropy = pointer(&from);
-    p.grad_logits = pointer(&from);
-    p.grad_z = pointer(&from);
-    p.grad_adj = pointer(&from);
+    const i64 n = p.graphs.n, graphs = p.graphs.graphs, k = p.k, w = p.width, d = p.d;
+    if (!p.graphs.dense) take_edges(&from, &p.graphs, &p.indptr_t, &p.indices_t, &p.values_t);
+    p.d_s = maybe_floats(&from, n * w);
+    p.d_x = maybe_floats(&from, k * d);
+    p.d_adj = maybe_floats(&from, k * w);
+    p.d_degree = maybe_floats(&from, k);
+    p.d_inverse = maybe_floats(&from, k);
+    p.d_link = maybe_floats(&from, graphs);
+    p.d_entropy = maybe_floats(&from, graphs);
+    p.grad_logits = floats(&from, n * w);
+    p.grad_z = floats(&from, n * d);
+    p.grad_adj = maybe_floats(&from, n * p.graphs.lda);
+    if (p.grad_adj && !p.graphs.dense) refuse("expected no gradient of %lld edges", p.graphs.n, 0);
     return complete(&from) ? run_pooling(pool_backward, clear_gradients, &p, threads, 3) : NULL;
 }
 
-/* Arguments: threads, the fields of Adam, the number of parameters, then the address and the number of columns of the
- * gradient of each, and the columns up to the next. */
+/* Arguments: threads, the fields of Adam, the number of parameters, then the gradient of each, and the columns between it
+ * and the next. */
 static PyObject *py_adam(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Arguments from = {args, count};
     Adam a;
     (void)self;
-    const int threads = (int)integer(&from);
-    a.models = integer(&from);
-    a.columns = integer(&from);
-    a.parameters = pointer(&from);
-    a.mean = pointer(&from);
-    a.square = pointer(&from);
-    a.decay = pointer(&from);
-    a.clip = pointer(&from);
-    a.rate = pointer(&from);
-    a.steps = pointer(&from);
-    a.present = pointer(&from);
+    const int threads = threads_of(&from);
+    const i64 models = a.models = width(&from), columns = a.columns = rows(&from);
+    a.parameters = floats(&from, models * columns);
+    a.mean = floats(&from, models * columns);
+    a.square = floats(&from, models * columns);
+    a.decay = maybe_floats(&from, models * columns);
+    a.clip = floats(&from, models);
+    a.rate = floats(&from, models);
+    a.steps = floats(&from, models);
+    a.present = flags(&from, models);
     a.first = number(&from);
     a.second = number(&from);
     a.eps = number(&from);
-    a.parts = integer(&from);
-    if (!PyErr_Occurred() && MIN(a.parts, a.models) < 0) PyErr_SetString(PyExc_ValueError, "negative sizes");
+    a.parts = width(&from);
     if (PyErr_Occurred()) return NULL;
     Part *parts = malloc(sizeof(Part) * (a.parts + 1));
-    a.factors = malloc(sizeof *a.factors * (a.models + 1));
+    a.factors = malloc(sizeof *a.factors * (models + 1));
     a.part = parts;
-    i64 begin = 0;
-    for (i64 p = 0; parts && p < a.parts; p++) {
-        parts[p].gradient = pointer(&from);
-        parts[p].count = integer(&from);
-        parts[p].begin = begin;
-        begin += parts[p].count + integer(&from);
-    }
     if (!parts || !a.factors) PyErr_NoMemory();
-    if (complete(&from) && begin != a.columns) PyErr_SetString(PyExc_ValueError, "the gradients do not fit the parameters");
-    if (!PyErr_Occurred()) {
+    i64 begin = 0;
+    for (i64 p = 0; p < a.parts && !PyErr_Occurred(); p++) {
+        i64 total;
+        parts[p].gradient = contiguous(take(&from), torch.float32, &total);
+        parts[p].count = total / MAX(models, 1);
+        parts[p].begin = begin;
+        begin += parts[p].count + rows(&from);
+        if (parts[p].count * models != total) refuse("expected the gradients of %lld models, got %lld elements", models, total);
+    }
+    if (begin != columns) refuse("expected the gradients of %lld parameters, got %lld", columns, begin);
+    if (complete(&from)) {
         Py_BEGIN_ALLOW_THREADS
-        parallel(adam_factors, &a, a.models, threads);
-        parallel(adam_piece, &a, a.models * a.parts, threads);
+        parallel(adam_factors, &a, models, threads);
+        parallel(adam_piece, &a, models * a.parts, threads);
         Py_END_ALLOW_THREADS
     }
     free(parts);
@@ -401,4 +445,4 @@ static PyMethodDef methods[] = {ENTRY(layers_buffers), ENTRY(layers_forward), EN
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernels", "Kernels for the CPU.", 0, methods,
                                     NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__kernels(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__kernels(void) { return load_torch() ? PyModule_Create(&module) : NULL; }

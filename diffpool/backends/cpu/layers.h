@@ -42,9 +42,9 @@ typedef struct { /* one network of one model */
     float *kept;
     float *out; /* output of the last layer, or of all layers concatenated */
     i64 ldo;
-    /* the final linear layer; final is NULL without one */
+    /* the final linear layer, if there is one */
     const float *weight, *bias;
-    i64 full, width;
+    i64 full, width, has_final;
     float *final;
     /* backward */
     const float *grad; /* gradient of final or out */
@@ -62,32 +62,45 @@ typedef struct { /* one network of one model */
     float *grad_input;      /* receives the gradient of its input, or NULL */
 } Encoder;
 
-/* Set the buffers of each layer; returns the number of floats saved for the backward pass. */
-static i64 arrange(Encoder *e, const float *x, i64 d, i64 models) {
-    const i64 n = e->graphs.n;
-    float *next = e->kept;
-    const float *from = x;
-    i64 ldx = d, column = 0;
-    e->ldo = 0;
-    for (i64 i = 0; i < e->count; i++) e->ldo = e->concat ? e->ldo + e->layers[i].width : e->layers[i].width;
+/* Set the widths that follow from those of the layers; returns the number of floats saved for the backward pass. */
+static i64 measure(Encoder *e, i64 d, i64 models) {
+    i64 kept = 0;
+    e->ldo = e->widest = e->deepest = 0;
     for (i64 i = 0; i < e->count; i++) {
         Layer *layer = e->layers + i;
         const i64 width = layer->width;
         layer->d = d;
+        e->ldo = e->concat ? e->ldo + width : width;
+        e->widest = MAX(e->widest, width);
+        e->deepest = MAX(e->deepest, d);
+        kept += e->graphs.n * (d + width + 1) + models * 3 * width;
+        if (!e->concat && i < e->count - 1) kept += e->graphs.n * width;
+        d = width;
+    }
+    return kept;
+}
+
+/* Divide `kept` and `out` among the layers. */
+static void arrange(Encoder *e, const float *x, i64 models) {
+    const i64 n = e->graphs.n;
+    float *next = e->kept, *column = e->out;
+    const float *from = x;
+    i64 ldx = e->layers[0].d;
+    for (i64 i = 0; i < e->count; i++) {
+        Layer *layer = e->layers + i;
+        const i64 width = layer->width;
         layer->x = from;
         layer->ldx = ldx;
-        layer->mean = next, next += n * d;
+        layer->mean = next, next += n * layer->d;
         layer->unit = next, next += n * width;
         layer->length = next, next += n;
         layer->statistics = next, next += models * 3 * width;
         layer->ldo = e->concat ? e->ldo : width;
-        if (e->concat) layer->out = e->out + column;
+        if (e->concat) layer->out = column, column += width;
         else if (i == e->count - 1) layer->out = e->out;
         else layer->out = next, next += n * width;
-        column += width;
-        from = layer->out, ldx = layer->ldo, d = width;
+        from = layer->out, ldx = layer->ldo;
     }
-    return next - e->kept;
 }
 
 static i64 chunks_of(const Encoder *e) { return (e->end - e->begin + CHUNK - 1) / CHUNK; }
@@ -295,7 +308,7 @@ static void clear_rows(const Encoder *e, int forward) {
     if (rows <= 0) return;
     if (forward) {
         memset(e->out + e->end * e->ldo, 0, rows * e->ldo * sizeof(float));
-        if (e->final) memset(e->final + e->end * e->width, 0, rows * e->width * sizeof(float));
+        if (e->has_final) memset(e->final + e->end * e->width, 0, rows * e->width * sizeof(float));
     } else if (e->grad_x)
         memset(e->grad_x + e->end * e->layers[0].d, 0, rows * e->layers[0].d * sizeof(float));
 }
@@ -307,7 +320,7 @@ static void encoder_forward(Encoder *e) {
         make_statistics(e, e->layers + e->current);
         parallel(forward_out, e, chunks, e->threads);
     }
-    if (e->final) parallel(forward_final, e, chunks, e->threads);
+    if (e->has_final) parallel(forward_final, e, chunks, e->threads);
     clear_rows(e, 1);
 }
 
@@ -479,7 +492,7 @@ static void encoder_backward(Encoder *e) {
     float *grad_h = e->work + rows * e->ldo, *grad_mean = grad_h + rows * e->widest, *later = grad_mean + rows * e->deepest;
     const float *grad = e->grad;
     e->grad_out = e->work - e->begin * e->ldo;
-    if (e->final) {
+    if (e->has_final) {
         parallel(backward_final, e, weight_pieces(e->ldo) + chunks, e->threads);
         memset(e->grad_weight + e->ldo * e->full, 0, (e->inputs - e->ldo) * e->full * sizeof(float));
         memset(e->grad_bias, 0, e->full * sizeof(float));

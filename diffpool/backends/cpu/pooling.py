@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from diffpool.backends import kernel
 from diffpool.backends.cpu import _kernels  # type: ignore[attr-defined]
-from diffpool.backends.cpu.arguments import ALONE, address, describe_graphs, fits, suits
+from diffpool.backends.cpu.arguments import ALONE, describe_graphs, fits, suits
 from diffpool.backends.cpu.threads import num_threads
 from diffpool.equations import PoolingStep, pooled_channels
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
@@ -73,21 +73,12 @@ class _Pool(torch.autograd.Function):
     @staticmethod
     def describe(
         graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, made: Sequence[Tensor]
-    ) -> tuple[int, ...]:
-        """The first fields of the struct Pooling in `pooling.h`."""
-        norm = graphs.squared_norm.data_ptr() if isinstance(graphs, SparseGraphs) else 0
-        return (
-            *describe_graphs(graphs),
-            clusters.sizes.data_ptr(),
-            clusters.starts.data_ptr(),
-            clusters.total,
-            logits.shape[1],
-            z.shape[1],
-            logits.data_ptr(),
-            z.data_ptr(),
-            norm,
-            *(t.data_ptr() for t in made),
-        )
+    ) -> list[Any]:
+        """The arguments that `take_pooling` in `kernels.c` reads."""
+        norm = graphs.squared_norm if isinstance(graphs, SparseGraphs) else None
+        widths = (clusters.total, logits.shape[1], z.shape[1])
+        places = (clusters.sizes, clusters.starts)
+        return [*describe_graphs(graphs), *widths, *places, logits, z, norm, *made]
 
     @staticmethod
     @once_differentiable
@@ -97,17 +88,11 @@ class _Pool(torch.autograd.Function):
         given = [None if g is None else g.contiguous() for g in grads]
         grad_logits, grad_z = torch.empty_like(logits), torch.empty_like(z)
         grad_adj = torch.empty_like(graphs.adj) if ctx.needs_input_grad[2] else None
-        transposed = (0, 0, 0)
+        transposed: list[Any] = []
         if isinstance(graphs, SparseGraphs):
-            a = graphs.adj_t
-            transposed = (a.indptr.data_ptr(), a.indices.data_ptr(), address(a.values))
+            transposed = [graphs.adj_t.indptr, graphs.adj_t.indices, graphs.adj_t.values]
+        words = _Pool.describe(graphs, clusters, logits, z, made)
         _kernels.pool_backward(
-            ctx.threads,
-            *_Pool.describe(graphs, clusters, logits, z, made),
-            *transposed,
-            *(address(g) for g in given),
-            grad_logits.data_ptr(),
-            grad_z.data_ptr(),
-            address(grad_adj),
+            ctx.threads, *words, *transposed, *given, grad_logits, grad_z, grad_adj
         )
         return grad_logits, grad_z, grad_adj, None, None
