@@ -23,7 +23,7 @@ from torch import Tensor
 
 from diffpool.backends import accelerated
 from diffpool.errors import DataError
-from diffpool.layout import Layout
+from diffpool.layout import Layout, checked_sizes
 from diffpool.segment import Csr, max_rows, multiply, multiply_tn, spmm, sum_rows
 
 Reduction = Literal["sum", "mean", "max"]
@@ -184,8 +184,8 @@ class SparseGraphs(_Graphs):
         """Graphs whose edges to node i come from `source[indptr[i] : indptr[i + 1]]`, in ascending order.
 
         `features` has one row per edge: [E, C]. `symmetric` says whether every edge has its reverse; None: find out.
-        The arguments are not checked.
         """
+        check_csr(sizes, indptr, source, weights, features)
         num_nodes = len(indptr) - 1
         order: np.ndarray | None = None  # maps entries of Aᵀ to those of A; None if not needed
         adj_t = None
@@ -411,8 +411,7 @@ def check_edges(
         raise DataError(
             "expected finite edge weights of at least 0, got others: remove or replace them"
         )
-    if (sizes < 0).any():
-        raise DataError("expected graph sizes of at least 0, got a negative one")
+    check_sizes(sizes)
     if len(source) == 0:
         return
     num_nodes = int(sizes.sum())
@@ -431,6 +430,48 @@ def check_edges(
             f"expected both ends of an edge in one graph, got edge {edge} from node {source[edge]} (graph "
             f"{graph_of_node[source[edge]]}) to node {target[edge]} (graph {graph_of_node[target[edge]]})"
         )
+
+
+def check_csr(
+    sizes: np.ndarray,
+    indptr: np.ndarray,
+    source: np.ndarray,
+    weights: np.ndarray | None,
+    features: np.ndarray | None,
+) -> None:
+    """Raise a DataError unless these are the edges of graphs of these sizes, sorted by target."""
+    check_sizes(sizes)
+    num_nodes, num_edges = int(np.sum(sizes)), len(source)
+    if len(indptr) != num_nodes + 1 or indptr[0] != 0 or indptr[-1] != num_edges:
+        raise DataError(
+            f"expected indptr from 0 to the number of edges, {num_edges}, with an entry for each of "
+            f"{num_nodes} nodes and one more, got {len(indptr)} entries"
+        )
+    counts = np.diff(indptr)
+    if (counts < 0).any():
+        raise DataError(
+            "expected indptr in ascending order: entry i is the first edge that points to node i"
+        )
+    for name, table in (("weight", weights), ("row of features", features)):
+        if table is not None and len(table) != num_edges:
+            raise DataError(f"expected one {name} for each of {num_edges} edges, got {len(table)}")
+    ends = np.cumsum(sizes)
+    low = np.repeat(np.repeat(ends - sizes, sizes), counts)  # [E]: the first node of the graph
+    outside = (source < low) | (source >= np.repeat(np.repeat(ends, sizes), counts))
+    if outside.any():
+        edge = int(np.argmax(outside))
+        target = int(np.searchsorted(indptr, edge, side="right")) - 1
+        raise DataError(
+            f"expected edges between nodes of one graph, got edge {edge} from node {source[edge]} to node {target}"
+        )
+
+
+def check_sizes(sizes: np.ndarray) -> None:
+    """Raise a DataError unless these can be the sizes of graphs."""
+    try:
+        checked_sizes(sizes)
+    except ValueError as error:
+        raise DataError(str(error)) from None
 
 
 def _csr(

@@ -40,7 +40,7 @@ class Layout:
         models: int = 1,
     ) -> Layout:
         """The layout of graphs with these sizes: first the graphs of model 0, then those of model 1, and so on."""
-        counts = np.asarray(sizes).astype(np.int64)
+        counts = checked_sizes(sizes)
         used = counts.reshape(models, -1).sum(1) if len(counts) else np.zeros(models, np.int64)
         rows, largest = int(used.max()), int(counts.max(initial=0))  # rows: of each model
         padding = rows - used  # [M]
@@ -97,6 +97,17 @@ class Layout:
 
     def __repr__(self) -> str:
         return f"Layout({len(self)} graphs, {self.total} rows, largest {self.largest})"
+
+
+def checked_sizes(sizes: Sequence[int] | np.ndarray | Tensor) -> np.ndarray:
+    """Sizes as int64: [B]; a ValueError if one is negative or their sum is too large for int64."""
+    counts = np.asarray(sizes).astype(np.int64)
+    largest, smallest = int(counts.max(initial=0)), int(counts.min(initial=0))
+    if smallest < 0:
+        raise ValueError(f"expected graph sizes of at least 0, got {smallest}")
+    if largest * counts.size >= 2**62 and sum(counts.tolist()) >= 2**62:
+        raise ValueError(f"expected fewer than 2**62 nodes in all, got a graph of {largest}")
+    return counts
 
 
 def column_counts(rows: Layout, columns: Layout) -> Tensor | None:

@@ -120,7 +120,7 @@ def test_graphs_without_nodes_or_edges_are_graphs() -> None:
         (([2], [0, 1], [1, 0], [1.0, -1.0]), "finite edge weights of at least 0.*remove"),
         (([2], [0, 1], [1, 0], [1.0, np.nan]), "finite edge weights of at least 0.*remove"),
         (([2], [0, 1], [1, 0], [1.0, np.inf]), "finite edge weights of at least 0.*remove"),
-        (([2, -1], [0], [1]), "graph sizes of at least 0, got a negative one"),
+        (([2, -1], [0], [1]), "graph sizes of at least 0, got -"),
         (([2], [0, 2], [1, 1]), "node numbers from 0 to 1, got 2: are nodes counted from 1"),
         (([2], [0, 1], [1, -1]), "node numbers from 0 to 1, got -1"),
         (([], [0], [0]), "node numbers from 0 to -1, got 0"),
@@ -273,3 +273,29 @@ def test_a_conversion_changes_the_type_of_every_number_and_nothing_else(ragged: 
 def test_the_block_of_a_graph_is_its_adjacency_matrix(ragged: Sample) -> None:
     for graph, adj in enumerate(ragged.adjs):
         assert torch.equal(ragged.sparse.block(graph), adj)
+
+
+@pytest.mark.parametrize(
+    ("indptr", "source", "message"),
+    [
+        ([0, 1, 2, 3, 4], [10**7, 0, 3, 2], "got edge 0 from node 10000000 to node 0"),
+        ([0, 1, 2, 3, 4], [1, 0, 3, -1], "got edge 3 from node -1 to node 3"),
+        ([0, 1, 2, 3, 4], [1, 2, 3, 2], "got edge 1 from node 2 to node 1"),  # of another graph
+        ([0, 10**6, 2, 3, 4], [1, 0, 3, 2], "ascending order"),
+        ([0, 1, 2, 3, 5], [1, 0, 3, 2], "from 0 to the number of edges, 4"),
+        ([0, 1, 2, 4], [1, 0, 3, 2], "4 nodes and one more, got 4 entries"),
+    ],
+)
+def test_rows_with_edges_outside_their_graph_are_refused(
+    indptr: list[int], source: list[int], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        SparseGraphs.from_csr(np.array([2, 2]), np.array(indptr), np.array(source))
+
+
+@pytest.mark.parametrize("sizes", [[2**62, 2**62], [2**63 - 1], [3, -1]])
+def test_sizes_that_no_graphs_can_have_are_refused(sizes: list[int]) -> None:
+    with pytest.raises(DataError, match="expected"):
+        SparseGraphs.from_edges(sizes, [], [])
+    with pytest.raises(ValueError, match="expected"):
+        Layout.from_sizes(sizes)

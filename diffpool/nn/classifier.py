@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from diffpool.errors import DataError
 from diffpool.graphs import Graphs, Reduction, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn.encoder import encode_level
@@ -138,6 +139,8 @@ class GraphClassifier(nn.Module):
         level: Graphs = graphs
         down = Descent([level], [], [], {})
         layouts: Sequence[Layout | None] = self.plan(graphs) if plan is None else plan
+        if any(layout is not None and len(layout) != len(graphs) for layout in layouts):
+            raise DataError(f"expected the plan of these {len(graphs)} graphs, got another one")
         layouts = layouts or [None] * len(self.poolers)  # the poolers choose the clusters
         if self.inputs is not None:
             x = self.inputs(x)

@@ -90,7 +90,8 @@ static void *elements(PyObject *tensor, PyObject *dtype) {
     static double empty; /* the address of a tensor without elements is 0 */
     if (!tensor || PyErr_Occurred()) return &empty;
     if (!has(tensor, torch.is_cpu, Py_True) || !has(tensor, torch.dtype, dtype)) {
-        if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected a tensor of type %R on the CPU", dtype);
+        PyErr_Clear(); /* no tensor at all */
+        PyErr_Format(PyExc_TypeError, "expected a tensor of type %R on the CPU", dtype);
         return &empty;
     }
     void *start = (void *)(intptr_t)call(tensor, torch.data_ptr);

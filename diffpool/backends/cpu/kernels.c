@@ -62,6 +62,10 @@ static void check_edges(const Graphs *graphs, const i64 *indptr, const i64 *indi
         }
         before = indptr[r];
     }
+    if (before != edges || indptr[0]) {
+        refuse("expected %lld edges, got %lld", before - indptr[0], edges);
+        return;
+    }
     for (i64 g = 0; g < graphs->graphs; g++) {
         const i64 start = graphs->starts[g], count = graphs->sizes[g];
         int outside = 0;
