@@ -75,8 +75,8 @@ def assignment(logits: Tensor, rows: Layout, clusters: Layout) -> Tensor:
     mask = column_mask(rows, clusters)
     if mask is None:
         return logits.softmax(-1)
-    s = logits.masked_fill(~mask, torch.finfo(logits.dtype).min).softmax(-1)
-    return s if rows.complete else s * mask  # rows of no graph have no clusters
+    s = logits.masked_fill(~mask, -torch.inf).softmax(-1)
+    return s.masked_fill(~mask, 0)  # rows of no graph have no clusters: their softmax is NaN
 
 
 def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:
@@ -94,8 +94,8 @@ def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:
 
 
 def _root(squared: Tensor, rounding: Tensor) -> Tensor:
-    """√squared; 0 with a zero gradient where it is within rounding error of zero."""
-    positive = squared > rounding
+    """√squared; 0 with a zero gradient where it is within rounding error of zero. NaN stays NaN."""
+    positive = ~(squared <= rounding)
     return torch.where(positive, torch.where(positive, squared, 1).sqrt(), 0)
 
 

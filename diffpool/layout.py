@@ -78,7 +78,7 @@ class Layout:
     @property
     def uniform(self) -> bool:
         """Whether all graphs have the same size, so that [N, D] can be viewed as [B, N/B, D]."""
-        return self.total == len(self) * self.largest
+        return self.complete and self.total == len(self) * self.largest
 
     @cached_property
     def device_starts(self) -> Tensor:

@@ -64,7 +64,8 @@ class Clusters:
 
     def layout(self, rows: Layout) -> Layout:
         """The layout of the coarser level."""
-        return Layout.from_sizes(self.counts(rows.sizes.numpy()), rows.graph_of_row.device)
+        counts = self.counts(rows.sizes.numpy())
+        return Layout.from_sizes(counts, rows.graph_of_row.device, rows.models)
 
 
 def share(ratio: float, count: int) -> int:

@@ -59,6 +59,8 @@ class BatchNorm(nn.Module):
     def _masked(self, x: Tensor, mask: Tensor | None) -> Tensor:
         width = x.shape[1]
         real = torch.ones_like(x) if mask is None else mask.to(x.dtype)
+        if mask is not None:
+            x = x.masked_fill(~mask, 0)  # a product with zero would keep NaN
         shape = (self.models, x.shape[0] // self.models, width)
         x, real = x.view(shape), real.view(shape)
         mean, var = self.running_mean[:, :width], self.running_var[:, :width]
@@ -76,7 +78,8 @@ class BatchNorm(nn.Module):
             self.running_var[:, :width] = running_var
         scale = (var + self.eps).rsqrt() * self.weight[:, :width]
         shift = self.bias[:, :width] - mean * scale
-        return ((x * scale[:, None] + shift[:, None]) * real).flatten(0, 1)
+        x = (x * scale[:, None] + shift[:, None]).flatten(0, 1)
+        return x if mask is None else x.masked_fill(~mask, 0)
 
 
 class L2Norm(nn.Module):
@@ -144,13 +147,18 @@ class Standardize(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor, columns: Tensor, model: int = 0) -> None:
-        """Compute mean and sd of the `columns` [F] (bool) of x [N, F]; a constant column is only centered."""
+        """Compute mean and sd of the `columns` [F] (bool) of x [N, F]; a constant column is only centered.
+
+        A column whose spread is within rounding error of its largest value counts as constant, whatever its scale.
+        """
         if x.shape[0] == 0 or not bool(columns.any()):
             return
         chosen = x[:, columns].double()
         sd = chosen.std(0, correction=0)
         self.mean[model, columns] = chosen.mean(0).to(self.mean.dtype)
-        self.inverse_sd[model, columns] = torch.where(sd > 1e-9, 1 / sd, 1.0).to(self.mean.dtype)
+        spread = sd > 1e-9 * chosen.abs().amax(0)
+        inverse = torch.where(spread, 1 / sd, 1.0).clamp(max=torch.finfo(self.mean.dtype).max)
+        self.inverse_sd[model, columns] = inverse.to(self.mean.dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, F] → [N, F]."""

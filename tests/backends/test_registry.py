@@ -6,6 +6,7 @@ The reference computes in double precision. A new kernel needs no separate test:
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -444,6 +445,48 @@ def test_a_kernel_agrees_with_its_reference(
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs, strict=True):
         close(a, b)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("operation", "backend", "case"), [p for p in TABLE if p.values[1] == "cpu"]
+)
+def test_a_kernel_shows_nan_and_infinity_where_its_reference_does(
+    operation: str,
+    backend: str,
+    case: Case,
+    value: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "DEVICE", DEVICES[backend])
+    if not case(torch.float32).served:
+        pytest.skip("the reference runs this case")
+    weights = math.isnan(
+        value
+    )  # an infinite weight gives inf − inf, which depends on the order of a sum
+    for index in range(len(floats_of(case(torch.float32), weights))):
+        ours, theirs = case(torch.float32), case(torch.float32)
+        for call in (ours, theirs):
+            with torch.no_grad():
+                floats_of(call, weights)[index].flatten()[0] = value
+        assert KERNELS[operation, backend].accepts(*ours.args)
+        found = outcome(KERNELS[operation, backend].run, ours)
+        with use_backend("reference"):
+            expected = outcome(OPERATIONS[operation].reference, theirs)
+            healthy = outcome(OPERATIONS[operation].reference, case(torch.float32))
+        values = len(expected) - len(ours.inputs) - len(ours.buffers or [])
+        for number in range(values):
+            a, b, zero = found[number], expected[number], healthy[number] == 0
+            # columns that a graph does not have are zero, whatever happens
+            assert torch.equal(a.isfinite() | zero, b.isfinite() | zero), (index, number)
+
+
+def floats_of(call: Call, weights: bool) -> list[Tensor]:
+    """The contiguous matrices among the arguments and, if asked for, the parameters of modules."""
+    given = [t for arg in call.args for t in ([arg] if isinstance(arg, Tensor) else [])]
+    for arg in call.args:
+        given += list(arg.parameters()) if weights and isinstance(arg, torch.nn.Module) else []
+    return [t for t in given if t.is_floating_point() and t.numel() > 0 and t.is_contiguous()]
 
 
 @pytest.mark.parametrize(("operation", "backend"), sorted(KERNELS))

@@ -1,5 +1,7 @@
 /* The pooling of a level: equations 3, 4 and 6 and the two losses, with one task per graph. */
 
+#define LOG_MIN -87.33654f /* log FLT_MIN: the logarithm of an assignment of zero counts as this */
+
 typedef struct {
     Graphs graphs;
     const i64 *clusters, *cluster; /* number of clusters and first cluster of each graph */
@@ -61,7 +63,7 @@ FAST static void pool_forward(void *context, i64 g, int rank) {
         }
         for (i64 j = 0; j < k; j++) {
             row[j] /= sum;
-            mean += row[j] * (logits[j] - largest);
+            if (row[j] > 0) mean += row[j] * (logits[j] - largest); /* 0 · log 0 = 0 */
         }
         memset(row + k, 0, (w - k) * sizeof(float));
         p->log_sum[r + i] = largest + logf(sum);
@@ -97,7 +99,7 @@ FAST static void pool_forward(void *context, i64 g, int rank) {
     }
     /* A value within rounding error of zero counts as zero. */
     const double largest = norm + gram_norm, squared = largest - 2 * trace;
-    p->link[g] = squared > 8 * FLT_EPSILON * largest + FLT_MIN ? (float)sqrt(squared) : 0;
+    p->link[g] = squared <= 8 * FLT_EPSILON * largest + FLT_MIN ? 0 : (float)sqrt(squared); /* NaN stays NaN */
     p->entropy[g] = n && k ? (float)(entropy / n) : 0;
 }
 
@@ -109,7 +111,7 @@ FAST static void pool_backward(void *context, i64 g, int rank) {
     const i64 n = graphs->sizes[g], k = p->clusters[g], r = graphs->starts[g], c = p->cluster[g];
     const float *s = p->s + r * w, *as = p->propagated + r * w, *gram = p->gram + c * w;
     float *d_adj = work, *through = work + p->largest * w, *d_s = through + p->largest * w;
-    const float half = p->d_link && p->link[g] > 0 ? p->d_link[g] / (2 * p->link[g]) : 0; /* gradient of the squared loss */
+    const float half = p->d_link && !(p->link[g] <= 0) ? p->d_link[g] / (2 * p->link[g]) : 0; /* gradient of the squared loss */
     for (i64 i = 0; i < k; i++) { /* gradient of A': from A', its degrees and its trace */
         float more = p->d_degree ? p->d_degree[c + i] : 0;
         const float inverse = p->inverse[c + i];
@@ -154,7 +156,8 @@ FAST static void pool_backward(void *context, i64 g, int rank) {
         const float *row = s + i * w, *logits = p->logits + (r + i) * w;
         float *g_s = d_s + i * w, *to = p->grad_logits + (r + i) * w, along = 0;
         for (i64 j = 0; j < k; j++) {
-            g_s[j] -= spread * (logits[j] - p->log_sum[r + i]);
+            const float log_s = logits[j] - p->log_sum[r + i];
+            g_s[j] -= spread * (log_s < LOG_MIN ? LOG_MIN : log_s);
             along += g_s[j] * row[j];
         }
         for (i64 j = 0; j < k; j++) to[j] = row[j] * (g_s[j] - along);

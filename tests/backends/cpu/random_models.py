@@ -1,0 +1,127 @@
+"""Random models on random batches, with the C kernels and with the reference.
+
+As a program, it runs them with another build of the C kernels, for instance one with sanitizers:
+`python -m tests.backends.cpu.random_models MODULE COUNT`.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffpool.architecture import Architecture
+from diffpool.backends import use_backend
+from diffpool.builder import build
+from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
+from diffpool.nn import GraphClassifier
+
+KERNELS = "diffpool.backends.cpu._kernels"
+ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+
+
+def random_graphs(rng: np.random.Generator, models: int) -> SparseGraphs:
+    """M times B graphs of 0 to 12 nodes, all of them empty now and then; some weighted, some directed."""
+    count = models * int(rng.integers(1, 5))
+    sizes = rng.integers(0, 13, count) * (rng.random(count) < 0.8) * int(rng.random() < 0.9)
+    ends = np.cumsum(sizes)
+    source, target = [], []
+    for start, size in zip(ends - sizes, sizes, strict=True):
+        number = int(rng.integers(0, 3 * size + 1)) if size else 0
+        source.append(start + rng.integers(0, max(size, 1), number))
+        target.append(start + rng.integers(0, max(size, 1), number))
+    ends_of_edges = [np.concatenate(source), np.concatenate(target)]
+    if rng.random() < 0.7:  # undirected
+        ends_of_edges = [np.concatenate(ends_of_edges), np.concatenate(ends_of_edges[::-1])]
+    weight = rng.random(len(ends_of_edges[0])) if rng.random() < 0.4 else None
+    graphs = SparseGraphs.from_edges(sizes, *ends_of_edges, weight)
+    if models > 1:
+        layout = Layout.from_sizes(sizes, models=models)
+        graphs, _ = graphs.with_empty_graph().select(np.arange(count), layout)
+    return graphs
+
+
+def random_model(rng: np.random.Generator, models: int) -> GraphClassifier:
+    def choice(values: tuple) -> tuple:
+        return values[int(rng.integers(len(values)))]
+
+    architecture = Architecture(
+        hidden=int(rng.integers(1, 40)),
+        poolings=int(rng.integers(0, 4)),
+        layers_before=int(rng.integers(1, 4)),
+        layers_after=int(rng.integers(1, 4)),
+        ratio=float(rng.choice([1e-12, 0.1, 0.25, 0.5, 1.0])),
+        order=choice(ORDERS),
+        last_order=choice(ORDERS),
+        assignment_order=choice(ORDERS),
+        concat=bool(rng.random() < 0.5),
+        assignment_linear=bool(rng.random() < 0.5),
+        every_level=bool(rng.random() < 0.5),
+        readout=str(rng.choice(["sum", "mean", "max"])),
+    )
+    torch.manual_seed(int(rng.integers(2**31)))
+    model = build(architecture, int(rng.integers(1, 20)), 3, 12, models=models)
+    return model.train(bool(rng.random() < 0.7))
+
+
+def outcome(model: GraphClassifier, graphs: SparseGraphs, x: Tensor) -> list[Tensor]:
+    """Logits, losses and gradients."""
+    x = x.clone().requires_grad_()
+    prediction = model(graphs, x)
+    outputs = [prediction.logits, *prediction.losses.values()]
+    loss = sum(t.square().sum() for t in outputs)
+    given = [x, *model.parameters()]
+    gradients = torch.autograd.grad(loss, given, allow_unused=True, materialize_grads=True)
+    return [t.detach() for t in (*outputs, *gradients)]
+
+
+def check(seed: int, compare: bool = True) -> None:
+    """One random model on one random batch; raises an AssertionError if kernels and reference differ."""
+    rng = np.random.default_rng(seed)
+    models = int(rng.choice([1, 1, 2, 3]))
+    model, graphs = random_model(rng, models), random_graphs(rng, models)
+    width = model.encoders[0].convs[0].linear.num_inputs // 2
+    x = torch.from_numpy(rng.standard_normal((graphs.num_nodes, width))).float()
+    state = {name: t.clone() for name, t in model.state_dict().items()}
+    found = outcome(model, graphs, x)
+    if not compare:
+        return
+    # in double precision, because a batch normalization over two rows amplifies rounding errors
+    model.load_state_dict(state)
+    exact = model.double()
+    with use_backend("reference"):
+        expected = outcome(exact, graphs.to(dtype=torch.float64), x.double())
+        exact.load_state_dict(state)
+        single = outcome(exact.float(), graphs, x)
+    for number, (ours, theirs, close) in enumerate(zip(found, expected, single, strict=True)):
+        rounding = (close - theirs).abs().max().item() if close.numel() else 0.0
+        bound = 1e-4 * (1 + theirs.abs().max().item() if theirs.numel() else 1.0)
+        difference = (ours - theirs).abs().max().item() if ours.numel() else 0.0
+        assert difference <= max(bound, 20 * rounding), (seed, number, difference, rounding)
+
+
+def main() -> None:
+    path, count = sys.argv[1], int(sys.argv[2])
+    loader = importlib.machinery.ExtensionFileLoader(KERNELS, path)
+    spec = importlib.util.spec_from_file_location(KERNELS, path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[KERNELS] = module
+    torch.set_num_threads(2)
+    with use_backend("cpu"):
+        for seed in range(count):
+            check(seed, compare=False)
+    import diffpool.backends.cpu.encoder as user
+
+    assert user._kernels is module
+    print(f"{count} random models")
+
+
+if __name__ == "__main__":
+    main()
