@@ -21,7 +21,7 @@ from diffpool.training import (
     Scores,
     TrainedModel,
     one_model_fits,
-    save_model,
+    reserve_directory,
     score,
     train,
 )
@@ -57,10 +57,11 @@ def train_once(
     dataset: GraphDataset,
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
+    overwrite: bool = False,
 ) -> Outcome:
     """`fit` on a split into 80 % training, 10 % validation and 10 % test graphs."""
     fold = single_split(dataset.y.cpu(), method.training.seed)
-    return fit(method, dataset, fold, out, watch)
+    return fit(method, dataset, fold, out, watch, overwrite)
 
 
 def fit(
@@ -69,8 +70,31 @@ def fit(
     fold: Fold,
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
+    overwrite: bool = False,
 ) -> Outcome:
-    """Build, train and test a model. With `out`, write a model directory, and metrics.jsonl after every epoch."""
+    """Build, train and test a model. With `out`, write a model directory, and metrics.jsonl after every epoch.
+
+    The directory is locked meanwhile. One that holds a model already is an error, unless `overwrite` is set.
+    """
+    if out is None:
+        return _fit(method, dataset, fold, watch)
+    with reserve_directory(out, overwrite) as save:
+        metrics = Path(out) / "metrics.jsonl"
+        metrics.write_text("")
+
+        def record(row: Epoch) -> None:
+            with metrics.open("a") as file:
+                file.write(json.dumps(asdict(row)) + "\n")
+            watch(row)
+
+        outcome = _fit(method, dataset, fold, record)
+        save(outcome.model, outcome.card)
+    return outcome
+
+
+def _fit(
+    method: Method, dataset: GraphDataset, fold: Fold, watch: Callable[[Epoch], None]
+) -> Outcome:
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
     config = method.training
@@ -91,23 +115,13 @@ def fit(
         target_mean=mean,
         target_sd=sd,
     )
-    metrics = None
-    if out is not None:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        metrics = Path(out) / "metrics.jsonl"
-        metrics.write_text("")
     rows = []
     with one_model_fits():
         model = initial_models(method.architecture, [config.seed], dataset, [fold])
         for row in train(model, dataset, fold, config):
             rows.append(row)
-            if metrics is not None:
-                with metrics.open("a") as file:
-                    file.write(json.dumps(asdict(row)) + "\n")
             watch(row)
         test = score(model, dataset, fold.test)
-    if out is not None:
-        save_model(out, model, card)
     return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
 
 

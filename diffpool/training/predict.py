@@ -65,16 +65,23 @@ class TrainedModel:
                 found.append([a.of_graph(g).cpu().numpy() for a in prediction.assignments])
         return found
 
-    def save(self, directory: str | Path) -> None:
-        """Write a model directory for `load_model`."""
-        save_model(directory, self.model, self.card)
+    def save(self, directory: str | Path, overwrite: bool = True) -> None:
+        """Write a model directory for `load_model`. With `overwrite=False`, one that holds a model is an error."""
+        save_model(directory, self.model, self.card, overwrite)
 
     def outputs(self, raw: RawGraphs) -> Outputs:
         """Class probabilities or targets of these graphs, computed in batches."""
         parts = [np.empty((0, self.card.num_outputs), np.float32)]
         unseen: Unseen = {}
         for prediction, found in self._predictions(raw):
-            parts.append(self._scaled(prediction.logits).cpu().numpy())
+            values = self._scaled(prediction.logits).cpu().numpy()
+            if not np.isfinite(values).all():
+                graph = sum(map(len, parts)) + int((~np.isfinite(values).all(1)).argmax())
+                raise ModelError(
+                    f"{raw.name}: the output of the model for graph {graph} (counted from 0) is not a finite number: "
+                    "look for huge values in its features, or train the model again"
+                )
+            parts.append(values)
             _add_counts(unseen, found)
         return Outputs(np.concatenate(parts), unseen)
 

@@ -6,7 +6,9 @@ No other exception, no hang, no file left behind. The mutations come from a seed
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import random
 import shutil
 import warnings
@@ -15,6 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from model_files import read_config, weights_file, with_checksum, write_config, write_weights
+from safetensors.torch import load, save
 
 from diffpool.data import Categories, GraphDataset, RawGraphs, read_graphs, single_split
 from diffpool.data.jsonl import write_jsonl
@@ -25,13 +30,14 @@ from diffpool.training import load_model
 Repeats = Callable[[int], range]
 
 # The number of mutations of each kind of input.
-TU, ZIPS, JSONL, MODELS = 150, 100, 200, 100
+TU, ZIPS, JSONL, MODELS = 150, 100, 200, 300
 SOAK = 10  # times as many with --soak
 WORDS = [
     *(b"0", b"-1", b"99999999999999999999", b"nan", b"inf", b"1e400", b"x", b"", b" ", b"\n"),
     *(b",", b"1.5", b"\xff\xfe", b"\x00", b"[", b"{}", b"null", b"true", b'"', b"1,1,1"),
     b"2147483648",
 ]
+DTYPES = (torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.int64, torch.bool)
 VALUES = (None, -1, 0, 3, 1e9, 10**12, "x", "", [], [1], ["a", "b"], {}, True, 0.5, float("nan"))
 
 
@@ -202,37 +208,63 @@ def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(
     assert outcomes == {True, False}
 
 
-def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(
+def test_a_changed_model_directory_gives_finite_answers_or_the_projects_errors(
     tmp_path: Path, repeats: Repeats
 ) -> None:
+    """The checksums match the changes, as in a directory from a stranger."""
     raw = raw_graphs()
     dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
     method = settings_for("diffpool", "toy", epochs=1, hidden=4)
     fit(method, dataset, single_split(dataset.y, 0), tmp_path / "whole")
-    parts = {p.name: p.read_bytes() for p in (tmp_path / "whole").iterdir() if p.suffix != ".jsonl"}
+    config, weights = read_config(tmp_path / "whole"), weights_file(tmp_path / "whole").read_bytes()
+    text = (tmp_path / "whole" / "config.json").read_bytes()
     directory = tmp_path / "model"
-    directory.mkdir()
     rng = random.Random(4)
-    outcomes = set()
+    outcomes = {kind: set() for kind in ("text", "setting", "weights", "tensor")}
     for number in repeats(MODELS):
-        for name, content in parts.items():
-            (directory / name).write_bytes(content)
-        name = rng.choice(sorted(parts))
-        content = parts[name]
-        if name == "config.json" and rng.random() < 0.5:
-            content = _change_value(json.loads(content), rng)
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", directory)
+        kind = rng.choice(list(outcomes))
+        if kind == "text":
+            (directory / "config.json").write_bytes(with_checksum(mutate(text, rng)))
+        elif kind == "setting":
+            write_config(directory, json.loads(_change_value(copy.deepcopy(config), rng)))
+        elif kind == "weights":
+            write_weights(directory, mutate(weights, rng))
         else:
-            content = mutate(content, rng)
-        (directory / name).write_bytes(content)
+            write_weights(directory, _change_tensor(weights, rng))
         before = files(tmp_path)
 
         def use() -> None:
             probabilities = load_model(directory).predict_proba(raw)
             assert probabilities.shape[0] == len(raw)
+            assert np.isfinite(probabilities).all()
 
-        outcomes.add(attempt(use, f"model mutation {number} of {name}"))
+        outcomes[kind].add(attempt(use, f"model mutation {number} ({kind})"))
         assert files(tmp_path) == before
-    assert outcomes == {True, False}
+    assert all(False in found for found in outcomes.values())  # refused
+    assert True in outcomes["setting"]
+    assert True in outcomes["tensor"]
+
+
+def _change_tensor(weights: bytes, rng: random.Random) -> bytes:
+    """Change the type, the shape, a number or the place of one tensor; or change nothing."""
+    tensors = load(weights)
+    name, other = rng.choice(sorted(tensors)), rng.choice(sorted(tensors))
+    tensor = tensors[name]
+    kind = rng.randrange(6)
+    if kind == 0:
+        tensors[name] = tensor.to(rng.choice(DTYPES))
+    elif kind == 1:
+        tensors[name] = tensor[..., : rng.randrange(3)].contiguous()
+    elif kind == 2:
+        numbers = (math.nan, math.inf, -math.inf, 3e38, -3e38, 1e30, -1.0, 0.0, 1e-45)
+        tensor.view(-1)[rng.randrange(tensor.numel())] = rng.choice(numbers)
+    elif kind == 3:
+        tensors[name], tensors[other] = tensors[other], tensor
+    elif kind == 4:
+        del tensors[name]
+    return save(tensors)
 
 
 def _change_value(config: dict, rng: random.Random) -> bytes:
