@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Epoch,
     ModelCard,
+    Save,
     Scores,
     TrainedModel,
     one_model_fits,
@@ -76,24 +78,18 @@ def fit(
 
     The directory is locked meanwhile. One that holds a model already is an error, unless `overwrite` is set.
     """
-    if out is None:
-        return _fit(method, dataset, fold, watch)
-    with reserve_directory(out, overwrite) as save:
-        metrics = Path(out) / "metrics.jsonl"
-        metrics.write_text("")
-
-        def record(row: Epoch) -> None:
-            with metrics.open("a") as file:
-                file.write(json.dumps(asdict(row)) + "\n")
-            watch(row)
-
-        outcome = _fit(method, dataset, fold, record)
-        save(outcome.model, outcome.card)
-    return outcome
+    with contextlib.ExitStack() as stack:
+        save = None if out is None else stack.enter_context(reserve_directory(out, overwrite))
+        return _fit(method, dataset, fold, out, watch, save)
 
 
 def _fit(
-    method: Method, dataset: GraphDataset, fold: Fold, watch: Callable[[Epoch], None]
+    method: Method,
+    dataset: GraphDataset,
+    fold: Fold,
+    out: str | Path | None,
+    watch: Callable[[Epoch], None],
+    save: Save | None,
 ) -> Outcome:
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
@@ -115,13 +111,22 @@ def _fit(
         target_mean=mean,
         target_sd=sd,
     )
+    metrics = None
+    if out is not None:
+        metrics = Path(out) / "metrics.jsonl"
+        metrics.write_text("")
     rows = []
     with one_model_fits():
         model = initial_models(method.architecture, [config.seed], dataset, [fold])
         for row in train(model, dataset, fold, config):
             rows.append(row)
+            if metrics is not None:
+                with metrics.open("a") as file:
+                    file.write(json.dumps(asdict(row)) + "\n")
             watch(row)
         test = score(model, dataset, fold.test)
+    if save is not None:
+        save(model, card)
     return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
 
 

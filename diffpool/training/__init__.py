@@ -6,7 +6,7 @@ from diffpool.training.memory import (
     one_model_fits,
     release_memory,
 )
-from diffpool.training.model_directory import ModelCard, reserve_directory, save_model
+from diffpool.training.model_directory import ModelCard, Save, reserve_directory, save_model
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.predict import TrainedModel, load_model, unseen_message, write_predictions
 from diffpool.training.scores import Scorer, Scores, score, score_cohort
@@ -22,6 +22,7 @@ __all__ = [
     "Epoch",
     "ModelCard",
     "Optimizer",
+    "Save",
     "Scorer",
     "Scores",
     "TrainedModel",

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from diffpool.architecture import Architecture
+from diffpool.architecture import MAX_SIZE, Architecture, cluster_counts
 from diffpool.builder import build
 from diffpool.checksums import BLANK, is_intact, sealed
 from diffpool.data import FeatureMap
@@ -76,7 +76,7 @@ class ModelCard:
         )
 
 
-Save = Callable[[GraphClassifier, ModelCard], None]
+Save = Callable[[GraphClassifier, ModelCard], None]  # writes a model to a reserved directory
 
 
 def save_model(
@@ -273,6 +273,9 @@ def _card(content: dict[str, Any]) -> ModelCard:
     counts = (card.num_features, card.largest, card.num_outputs)
     if any(type(n) is not int or not 0 <= n <= MAX_NODES for n in counts) or card.num_outputs == 0:
         raise ValueError(f"expected numbers of features, nodes and classes, got {counts}")
+    clusters = cluster_counts(card.architecture, card.largest)
+    if any(count.ratio is None and count.max_count > MAX_SIZE for count in clusters):
+        raise ValueError(f"expected at most {MAX_SIZE} clusters, got more for {card.largest} nodes")
     if card.class_names and (card.target_mean or card.target_sd):
         raise ValueError("expected classes or targets, got both")
     if len(card.target_mean) != len(card.target_sd) or any(sd <= 0 for sd in card.target_sd):
@@ -296,8 +299,7 @@ def _class_names(values: Any) -> tuple[str, ...]:
 
 def _numbers(values: Any) -> tuple[float, ...]:
     numbers = tuple(float(v) for v in values)
-    limit = torch.finfo(torch.float32).max
-    if type(values) is not list or not all(math.isfinite(v) and abs(v) <= limit for v in numbers):
+    if type(values) is not list or not all(map(math.isfinite, numbers)):
         raise ValueError(f"expected a list of finite numbers, got {values!r}")
     return numbers
 

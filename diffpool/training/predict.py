@@ -20,6 +20,7 @@ from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
 from diffpool.nn import GraphClassifier, Prediction
+from diffpool.training.memory import enough_memory
 from diffpool.training.model_directory import ModelCard, read_model, save_model
 
 BATCH_GRAPHS, BATCH_NODES = 100, 50_000  # a batch ends when it reaches either limit
@@ -102,11 +103,18 @@ class TrainedModel:
             while stop < min(len(raw), start + BATCH_GRAPHS) and nodes <= BATCH_NODES:
                 nodes += raw.sizes[stop]
                 stop += 1
-            graphs, x, unseen = self._prepare(raw[start:stop])
-            with threads_for(len(x)):
-                prediction = self.model(graphs.to(device), x.to(device))
+            with enough_memory(self._too_large(start, stop, nodes)):
+                graphs, x, unseen = self._prepare(raw[start:stop])
+                with threads_for(len(x)):
+                    prediction = self.model(graphs.to(device), x.to(device))
             yield prediction, unseen
             start = stop
+
+    def _too_large(self, start: int, stop: int, nodes: int) -> ModelError:
+        return ModelError(
+            f"not enough memory for the model on graphs {start} to {stop - 1} with {nodes} nodes: "
+            "predict on smaller graphs, or train a model with fewer clusters"
+        )
 
     def _prepare(self, raw: RawGraphs) -> tuple[SparseGraphs, Tensor, Unseen]:
         """Edges, features and precomputed structures as in the training data."""

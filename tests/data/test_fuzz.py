@@ -14,6 +14,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,16 +22,18 @@ import torch
 from model_files import read_config, weights_file, with_checksum, write_config, write_weights
 from safetensors.torch import load, save
 
+from diffpool.architecture import Architecture
 from diffpool.data import Categories, GraphDataset, RawGraphs, read_graphs, single_split
 from diffpool.data.jsonl import write_jsonl
 from diffpool.errors import DiffPoolError
 from diffpool.experiments import fit, settings_for
+from diffpool.settings import Setting, list_settings
 from diffpool.training import load_model
 
 Repeats = Callable[[int], range]
 
 # The number of mutations of each kind of input.
-TU, ZIPS, JSONL, MODELS = 150, 100, 200, 300
+TU, ZIPS, JSONL, MODELS = 150, 100, 200, 100
 SOAK = 10  # times as many with --soak
 WORDS = [
     *(b"0", b"-1", b"99999999999999999999", b"nan", b"inf", b"1e400", b"x", b"", b" ", b"\n"),
@@ -39,6 +42,9 @@ WORDS = [
 ]
 DTYPES = (torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.int64, torch.bool)
 VALUES = (None, -1, 0, 3, 1e9, 10**12, "x", "", [], [1], ["a", "b"], {}, True, 0.5, float("nan"))
+
+
+KNOWN = {setting.name: setting for setting in list_settings(Architecture)}
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
@@ -208,13 +214,14 @@ def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(
     assert outcomes == {True, False}
 
 
+@pytest.mark.parametrize("name", ["diffpool", "s2v-diffpool-2", "uniform-assignment", "sortpool"])
 def test_a_changed_model_directory_gives_finite_answers_or_the_projects_errors(
-    tmp_path: Path, repeats: Repeats
+    name: str, tmp_path: Path, repeats: Repeats
 ) -> None:
     """The checksums match the changes, as in a directory from a stranger."""
     raw = raw_graphs()
     dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
-    method = settings_for("diffpool", "toy", epochs=1, hidden=4)
+    method = settings_for(name, "toy", epochs=1, hidden=4)
     fit(method, dataset, single_split(dataset.y, 0), tmp_path / "whole")
     config, weights = read_config(tmp_path / "whole"), weights_file(tmp_path / "whole").read_bytes()
     text = (tmp_path / "whole" / "config.json").read_bytes()
@@ -275,5 +282,19 @@ def _change_value(config: dict, rng: random.Random) -> bytes:
         if isinstance(holder[key], dict) and rng.random() < 0.8:
             holder = holder[key]
             continue
-        holder[key] = rng.choice(VALUES)
+        known = KNOWN.get(key) if holder is config["architecture"] else None
+        valid = known is not None and rng.random() < 0.8
+        holder[key] = _valid_value(known, rng) if valid else rng.choice(VALUES)
         return json.dumps(config).encode()
+
+
+def _valid_value(setting: Setting, rng: random.Random) -> Any:
+    """A value in the range of a setting, which need not fit the parameters."""
+    if tuple[str, ...] in setting.kinds:
+        return [rng.choice(setting.choices) for _ in range(rng.randrange(4))]
+    values: list[Any] = [*setting.choices]
+    values += [1, 2, 3, 10, 1000] if int in setting.kinds else []
+    values += [[2], [3, 2]] if tuple[int, ...] in setting.kinds else []
+    values += [True, False] if bool in setting.kinds else []
+    values += [0.1, 0.5, 1] if float in setting.kinds else []
+    return rng.choice([*values, None] if setting.optional else values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import pickletools
 import shutil
 from collections.abc import Callable
@@ -364,6 +365,10 @@ DAMAGE = {
     "steps without end": (rewrite(architecture={"order": ["l2"] * 10**5}), "order with at most 10"),
     "absurd clusters": (rewrite(architecture={"clusters": [10**12]}), "expected clusters"),
     "an absurd graph": (rewrite(largest=10**15), "expected numbers of features, nodes and"),
+    "clusters of an absurd graph": (
+        rewrite(largest=10**9, architecture={"clusters": "dataset", "pooler": "uniform"}),
+        "expected at most 1048576 clusters",
+    ),
     "a number beyond floats": (rewrite(training={"learning_rate": 10**400}), "learning_rate"),
     "an integer beyond floats": (rewrite(training={"epochs": 10**400}), "epochs"),
     "a nested abyss": (write("config.json", b"[" * 10**5), "the settings is damaged"),
@@ -383,7 +388,7 @@ DAMAGE = {
         "the mean and the standard deviation of every target",
     ),
     "infinite targets": (
-        rewrite(class_names=[], target_mean=[1e300], target_sd=[1.0]),
+        rewrite(class_names=[], target_mean=[math.inf], target_sd=[1.0]),
         "a list of finite numbers",
     ),
     "features twice": (
