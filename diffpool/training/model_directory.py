@@ -120,6 +120,7 @@ def reserve_directory(directory: str | Path, overwrite: bool = False) -> Iterato
 
 
 def _write(directory: Path, model: GraphClassifier, card: ModelCard) -> None:
+    """The parameters under a new name, then config.json, which names them; then remove the old parameters."""
     content = to_bytes(model)
     digest = hashlib.sha256(content).hexdigest()
     weights, config = directory / _weights_name(digest), directory / CONFIG
@@ -132,12 +133,13 @@ def _write(directory: Path, model: GraphClassifier, card: ModelCard) -> None:
             temporary.write_bytes(content)
         with atomic_write(config) as temporary:
             temporary.write_bytes(sealed(text.encode()))
-        for file in old:
-            file.unlink(missing_ok=True)
     except OSError as error:
         raise ModelError(
             f"cannot write the model to {directory} ({error.strerror or error})"
         ) from error
+    for file in old:
+        with contextlib.suppress(OSError):  # the new model is complete without this
+            file.unlink()
 
 
 def _weights_files(directory: Path) -> Iterator[Path]:

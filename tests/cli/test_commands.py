@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,23 @@ def test_a_model_is_replaced_with_overwrite_only(tmp_path: Path) -> None:
     assert run("--out", str(out), "--seed", "1", "--overwrite", *SMALL).exit_code == 0
     assert load_model(out).card.training.seed == 1
     assert len(list(out.iterdir())) == len(before)
+
+
+def test_a_warning_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(*options: object) -> None:
+        warnings.warn("the file is damaged: reading it again", stacklevel=1)
+        raise SettingError("stop here")
+
+    monkeypatch.setattr(diffpool.cli.commands, "read_input", read)
+    monkeypatch.setattr("sys.argv", ["diffpool", "data", "X"])
+    before = warnings.showwarning
+    with pytest.raises(SystemExit):
+        main()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["diffpool: the file is damaged: reading it again", "diffpool: stop here"]
+    assert warnings.showwarning is before
 
 
 def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:

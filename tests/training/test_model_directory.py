@@ -114,6 +114,24 @@ def test_files_of_other_programs_are_kept(directory: Path) -> None:
     assert all((directory / name).read_text() == name for name in others)
 
 
+def test_a_full_disk_leaves_the_old_model(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(directory)
+    write_bytes = Path.write_bytes
+
+    def fail(path: Path, content: bytes) -> None:
+        if path.name.startswith(".config"):
+            raise OSError(28, "No space left on device")
+        write_bytes(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(
+        ModelError, match=r"cannot write the model to .* \(No space left on device\)"
+    ):
+        save_model(directory, model_of(card()), card())
+    assert before.items() <= contents(directory).items()
+    assert read_model(directory)[1] == card()
+
+
 def test_a_model_of_the_previous_format_loads_and_is_replaced(directory: Path) -> None:
     before, _ = read_model(directory)
     as_format_3(directory)
