@@ -64,10 +64,12 @@ def test_the_settings_of_a_dataclass_are_its_fields_with_their_types_and_default
         ("weight", float("nan"), "expected weight of at least 0, got nan"),
         ("weight", float("inf"), "expected weight of at least 0, got inf"),
         ("free", float("inf"), "expected free to be finite, got inf"),
+        ("free", 10**400, f"expected free to be finite, got {10**400}"),
         ("flag", 1, "expected flag to be true or false, got 1"),
         ("kind", "c", "expected kind to be one of a, b, got 'c'"),
         ("limit", -1, "expected limit of at least 0, got -1"),
         ("steps", ("x", "z"), "expected steps to be a list of x, y, got ('x', 'z')"),
+        ("steps", ["x"] * 101, "expected steps with at most 100 items, got 101"),
         ("steps", "x", "expected steps to be a list of x, y, got 'x'"),
         (
             "sizes",
