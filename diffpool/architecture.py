@@ -56,6 +56,7 @@ class Architecture:
         "or one number for each pooling, such as 20,5.",
         choices=("graph", "dataset"),
         low=1,
+        high=MAX_SIZE,
     )
     order: tuple[str, ...] = setting(
         ("l2", "relu", "batch"),
@@ -96,7 +97,11 @@ class Architecture:
         group="Advanced",
     )
     head: tuple[int, ...] = setting(
-        (), help="Widths of the hidden layers before the output layer.", low=1, group="Advanced"
+        (),
+        help="Widths of the hidden layers before the output layer.",
+        low=1,
+        high=MAX_SIZE,
+        group="Advanced",
     )
     pooler: str = setting(
         "diffpool",

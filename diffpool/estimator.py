@@ -101,10 +101,13 @@ class _Estimator(BaseEstimator):
         check_is_fitted(self)
         return self.model_.clusters(graphs)
 
-    def save(self, directory: str | Path) -> None:
-        """Write a model directory, which `diffpool.load_model` and `diffpool predict` read."""
+    def save(self, directory: str | Path, overwrite: bool = True) -> None:
+        """Write a model directory, which `diffpool.load_model` and `diffpool predict` read.
+
+        A model that is there already is replaced; with `overwrite=False` it is an error.
+        """
         check_is_fitted(self)
-        self.model_.save(directory)
+        self.model_.save(directory, overwrite)
 
 
 def _with_settings_in_signature(init: Any) -> inspect.Signature:

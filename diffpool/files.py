@@ -33,10 +33,21 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def move_into_place(temporary: Path, path: Path) -> None:
-    """Flush a file to disk, then rename it to `path`, replacing any file there."""
+    """Flush a file to disk, then rename it to `path`, replacing any file there, and flush its name."""
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
+    _flush_folder(path.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the names in a folder to disk, so that later changes are not on disk before them."""
+    with contextlib.suppress(OSError):  # Windows cannot open folders
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 def remove_unfinished(path: Path) -> None:
@@ -75,8 +86,10 @@ def file_lock(path: Path, wait: bool = True) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        os.close(file)
+        try:
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(file)
 
 
 def _open_locked(path: Path, wait: bool) -> int:

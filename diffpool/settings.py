@@ -16,6 +16,7 @@ from typing import Any, get_args, get_type_hints
 from diffpool.errors import SettingError
 
 _KEY = "setting"
+MAX_ITEMS = 100  # of a list: guards against damaged files
 
 
 def setting(default: Any, **details: Any) -> Any:
@@ -69,6 +70,10 @@ class Setting:
         if not any(_is(kind, value) for kind in self.kinds):
             raise SettingError(f"expected {self.name} to be {self.type_text()}, got {value!r}")
         items = value if isinstance(value, tuple) else (value,)
+        if len(items) > MAX_ITEMS:
+            raise SettingError(
+                f"expected {self.name} with at most {MAX_ITEMS} items, got {len(items)}"
+            )
         if not all(self._allows(item) for item in items):
             expected = f"to be {self.type_text()}"
             if _is_number(value):
@@ -92,7 +97,7 @@ class Setting:
         if isinstance(value, str):
             return not self.choices or value in self.choices
         return (
-            math.isfinite(value)
+            _is_finite(value)
             and (self.low is None or value >= self.low)
             and (self.high is None or value <= self.high)
             and (self.above is None or value > self.above)
@@ -159,6 +164,13 @@ def _item(kind: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float holds
+        return False
 
 
 def _is(kind: Any, value: Any) -> bool:

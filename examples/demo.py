@@ -24,7 +24,7 @@ def main() -> None:
     for name in ("diffpool", "graphsage"):
         method = settings_for(name, "embedded", epochs=chosen.epochs)
         with epochs_bar(method) as watch:
-            outcome = train_once(method, dataset, chosen.out / name, watch)
+            outcome = train_once(method, dataset, chosen.out / name, watch, overwrite=True)
         accuracy[name] = 100 * outcome.test.accuracy
         if name == "diffpool":
             batch = dataset.batch(outcome.fold.test[:1])

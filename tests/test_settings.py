@@ -64,10 +64,12 @@ def test_the_settings_of_a_dataclass_are_its_fields_with_their_types_and_default
         ("weight", float("nan"), "expected weight of at least 0, got nan"),
         ("weight", float("inf"), "expected weight of at least 0, got inf"),
         ("free", float("inf"), "expected free to be finite, got inf"),
+        ("free", 10**400, f"expected free to be finite, got {10**400}"),
         ("flag", 1, "expected flag to be true or false, got 1"),
         ("kind", "c", "expected kind to be one of a, b, got 'c'"),
         ("limit", -1, "expected limit of at least 0, got -1"),
         ("steps", ("x", "z"), "expected steps to be a list of x, y, got ('x', 'z')"),
+        ("steps", ["x"] * 101, "expected steps with at most 100 items, got 101"),
         ("steps", "x", "expected steps to be a list of x, y, got 'x'"),
         (
             "sizes",
@@ -188,10 +190,10 @@ def test_every_field_is_a_setting_with_a_help_text() -> None:
         ),
         ({"assignment_order": ("softmax",)}, "expected assignment_order to be a list of"),
         ({"assignment_conv": "s2v"}, "expected assignment_conv to be one of"),
-        ({"head": (0,)}, r"expected head to be a list of integers of at least 1, got \(0,\)"),
+        ({"head": (0,)}, r"expected head to be a list of integers from 1 to 1048576, got \(0,\)"),
         ({"clusters": "level"}, "expected clusters to be one of graph, dataset, or a list of"),
         ({"clusters": (4, 2)}, r"one number of clusters for each of 1 poolings, got \(4, 2\)"),
-        ({"clusters": (0,)}, r"a list of integers of at least 1, got \(0,\)"),
+        ({"clusters": (0,)}, r"a list of integers from 1 to 1048576, got \(0,\)"),
     ],
 )
 def test_an_invalid_architecture_is_rejected(changes: dict, message: str) -> None:
@@ -272,7 +274,7 @@ def test_settings_are_parsed_by_name_or_option() -> None:
         ("magic=1", "expected --set NAME=VALUE, where NAME is one of epochs, .*, got 'magic=1'"),
         ("concat=maybe", "expected concat to be true or false, got 'maybe'"),
         ("hidden=wide", "expected hidden to be an integer, got 'wide'"),
-        ("head=64,wide", "expected head to be a list of integers of at least 1, got '64,wide'"),
+        ("head=64,wide", "expected head to be a list of integers from 1 to 1048576, got '64,wide'"),
     ],
 )
 def test_a_wrong_setting_is_an_error(word: str, message: str) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
+from diffpool.checksums import Arrays, DamagedFileError, load_arrays, save_arrays
 from diffpool.data.cache import cache_dir
 from diffpool.errors import DataError
-from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
 
-FORMAT = 1  # increase it whenever a precomputed structure changes
-Arrays = dict[str, np.ndarray]
+FORMAT = 2  # increase it whenever a precomputed structure, or how it is stored, changes
 
 
 def cached(
@@ -30,8 +27,8 @@ def cached(
 ) -> Arrays:
     """Return `compute()` for these graphs and settings, from the cache if it is there.
 
-    With `keep=False` the cache is neither read nor written. A damaged file is replaced; a file that cannot be written
-    is skipped.
+    With `keep=False` the cache is neither read nor written. A damaged file is replaced, with a warning; a file that
+    cannot be written is skipped.
     """
     if not keep:
         return compute()
@@ -39,14 +36,17 @@ def cached(
         path = cache_dir() / "prepared" / f"{_key(graphs, settings)}.safetensors"
     except DataError:  # no home directory
         return compute()
-    with contextlib.suppress(OSError, SafetensorError, ValueError):
-        return {
-            name: a.astype(np.int64) if a.dtype.kind == "i" else a
-            for name, a in load_file(path).items()
-        }
+    try:
+        if found := load_arrays(path):
+            return {
+                name: a.astype(np.int64) if a.dtype.kind == "i" else a
+                for name, a in found[0].items()
+            }
+    except DamagedFileError as error:
+        warnings.warn(f"{error}: computing it again", stacklevel=2)
     arrays = compute()
-    with contextlib.suppress(OSError, SafetensorError):
-        _save(arrays, path)
+    with contextlib.suppress(OSError):
+        save_arrays(path, {name: _shrunk(a) for name, a in arrays.items()})
     return arrays
 
 
@@ -59,12 +59,6 @@ def _key(graphs: SparseGraphs, settings: Mapping[str, Any]) -> str:
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)}\n".encode())
             digest.update(tensor.contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _save(arrays: Arrays, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as temporary:
-        save_file({name: np.ascontiguousarray(_shrunk(a)) for name, a in arrays.items()}, temporary)
 
 
 def _shrunk(values: np.ndarray) -> np.ndarray:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -61,7 +62,7 @@ from diffpool.experiments import (
     train_once,
 )
 from diffpool.experiments import evaluate as evaluate_network
-from diffpool.training import load_model, unseen_message, write_predictions
+from diffpool.training import load_model, reserve_directory, unseen_message, write_predictions
 from diffpool.version import VERSION
 
 app = typer.Typer(
@@ -121,6 +122,9 @@ def train(
     out: Annotated[
         Path, typer.Option(help="Folder for the model, its metrics and the picture.")
     ] = Path("runs/model"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the model in OUT, if there is one.")
+    ] = False,
     seed: Seed = 0,
     *,
     device: Device,
@@ -131,8 +135,8 @@ def train(
     """Train a model on 80 % of the graphs and report its accuracy on 10 %.
 
     The other 10 % validate: training stops early, and the epoch with the lowest validation loss is kept.
-    OUT receives **model.safetensors**, **config.json**, **metrics.jsonl** (a line for each epoch) and **clusters.png**
-    (a test graph and its coarsened graphs).
+    OUT receives the model (**config.json** and **model-….safetensors**), **metrics.jsonl** (a line for each epoch) and
+    **clusters.png** (a test graph and its coarsened graphs). A model in OUT is only replaced with --overwrite.
 
     **Examples**
 
@@ -146,13 +150,13 @@ def train(
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
     device_name = device.select()
-    _check_out(out)
+    _check_out(out, overwrite)
     graphs = _load(dataset, seed, data, chosen.architecture.edges, target).to(device_name)
     with preparing_bar() as preparing:
         chosen, graphs = prepared(chosen, graphs, preparing)
     describe(graphs, chosen)
     with epochs_bar(chosen) as watch:
-        outcome = train_once(chosen, graphs, out, watch)
+        outcome = train_once(chosen, graphs, out, watch, overwrite)
     _draw(outcome, out)
     print_outcome(outcome)
     console.print(f"written to {out}")
@@ -379,8 +383,8 @@ def _draw(outcome: Outcome, out: Path) -> None:
     draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
 
 
-def _check_out(out: Path) -> None:
-    """Fail before the training, not after it, if nothing can be written there."""
+def _check_out(out: Path, overwrite: bool) -> None:
+    """Fail before the data is read, not after it, if the model cannot be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / ".write-test"
@@ -390,12 +394,16 @@ def _check_out(out: Path) -> None:
         raise SettingError(
             f"expected --out to be a writable folder, got {out} ({error.strerror})"
         ) from error
+    with reserve_directory(out, overwrite):
+        pass
 
 
 def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = app(standalone_mode=False)
         if code == INTERRUPTED:  # Typer's code for Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code)
@@ -409,6 +417,10 @@ def main() -> None:
         if message is None:
             raise
         _complain(message() or "see diffpool --help")
+
+
+def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
+    print(f"diffpool: {message}", file=sys.stderr)
 
 
 def _complain(message: str) -> NoReturn:

@@ -185,17 +185,21 @@ class FeatureMap:
         for name in counts:
             if type(values[name]) is not int or not 0 <= values[name] < 2**31:
                 raise ValueError(f"{name} is {values[name]!r}")
-        frozen = {name: _freeze(values[name]) for name in lists}
+        frozen: dict[str, Any] = {name: _words(values[name]) for name in ("nodes", "edges")}
+        for name in ("node_labels", "edge_labels"):
+            if not isinstance(values[name], list):
+                raise ValueError(f"{name} is {values[name]!r}")
+            frozen[name] = tuple(_words(names) for names in values[name])
         return cls(**frozen, **{name: values[name] for name in counts})
 
 
-def _freeze(value: Any) -> Any:
-    """Nested lists of words as tuples."""
-    if isinstance(value, list):
-        return tuple(_freeze(v) for v in value)
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a word")
-    return value
+def _words(values: Any) -> tuple[str, ...]:
+    """A list of different words as a tuple."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{values!r} is not a list of words")
+    if len(set(values)) < len(values):
+        raise ValueError(f"{values!r} has a word twice")
+    return tuple(values)
 
 
 def _default(raw: RawGraphs) -> list[str]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
+from diffpool.checksums import Arrays, DamagedFileError, load_arrays, save_arrays
 from diffpool.errors import SettingError
 from diffpool.experiments.plan import Trained
-from diffpool.files import atomic_write, file_lock, remove_unfinished
+from diffpool.files import file_lock, remove_unfinished
+
+COHORT = "cohort."  # prefix of the tensors of the models in training
 
 
 @dataclass
@@ -38,13 +41,11 @@ def checkpoint_path(results: str | Path, key: str) -> Path:
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file atomically: a reader finds either the old or the new checkpoint."""
     done = {name: asdict(result) for name, result in checkpoint.done.items()}
-    tensors = {
-        f"done.{name}": torch.tensor(values.pop("curve"), dtype=torch.float64)
-        for name, values in done.items()
+    arrays = {
+        f"done.{name}": np.array(values.pop("curve"), np.float64) for name, values in done.items()
     }
     for name, tensor in checkpoint.cohort.items():
-        # A clone, because safetensors refuses tensors that share memory.
-        tensors[f"cohort.{name}"] = tensor.detach().cpu().clone().contiguous()
+        arrays[f"{COHORT}{name}"] = tensor.detach().cpu().numpy()
     about = {
         "done": done,
         "tasks": checkpoint.tasks,
@@ -52,33 +53,42 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "max_models": checkpoint.max_models,
     }
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(save(tensors, {"about": json.dumps(about)}))
+        save_arrays(path, arrays, about)
     except OSError as error:
         raise SettingError(f"cannot write {path} ({error.strerror})") from error
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint in this file; an empty one if the file is missing or damaged, so that the run starts over."""
+def load_checkpoint(path: Path, notify: Callable[[str], None] = warnings.warn) -> Checkpoint:
+    """The checkpoint in this file; an empty one if the file is missing or damaged, so that the run starts over.
+
+    `notify` is called with a message if the file is damaged.
+    """
     try:
-        with safe_open(path, "pt") as file:
-            about = json.loads(file.metadata()["about"])
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        done = {
-            name: Trained(**values, curve=tuple(tensors[f"done.{name}"].tolist()))
-            for name, values in about["done"].items()
-        }
-        prefix = "cohort."
-        return Checkpoint(
-            done=done,
-            tasks=tuple(about["tasks"]),
-            cohort={k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)},
-            peak_memory=about["peak_memory"],
-            max_models=about["max_models"],
-        )
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+        found = load_arrays(path)
+        return Checkpoint() if found is None else _decoded(*found)
+    except (DamagedFileError, ValueError, KeyError, TypeError) as error:
+        reason = str(error) if isinstance(error, DamagedFileError) else f"{path} is damaged"
+        notify(f"{reason}: training the unfinished models again")
         return Checkpoint()
+
+
+def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
+    done = {
+        name: Trained(**values, curve=tuple(arrays[f"done.{name}"].tolist()))
+        for name, values in about["done"].items()
+    }
+    cohort = {
+        name.removeprefix(COHORT): torch.from_numpy(array)
+        for name, array in arrays.items()
+        if name.startswith(COHORT)
+    }
+    return Checkpoint(
+        done=done,
+        tasks=tuple(about["tasks"]),
+        cohort=cohort,
+        peak_memory=about["peak_memory"],
+        max_models=about["max_models"],
+    )
 
 
 def remove_checkpoint(path: Path) -> None:

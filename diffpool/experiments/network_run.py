@@ -66,7 +66,7 @@ class NetworkRun:
 
     def train(self, size: int | None) -> None:
         """Continue from the checkpoint until every fold is recorded, with `size` models side by side."""
-        self.checkpoint = load_checkpoint(self.path)
+        self.checkpoint = load_checkpoint(self.path, self.notify)
         if self.dataset.x.is_cuda:
             torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
         self._record()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -18,10 +19,11 @@ from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Epoch,
     ModelCard,
+    Save,
     Scores,
     TrainedModel,
     one_model_fits,
-    save_model,
+    reserve_directory,
     score,
     train,
 )
@@ -57,10 +59,11 @@ def train_once(
     dataset: GraphDataset,
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
+    overwrite: bool = False,
 ) -> Outcome:
     """`fit` on a split into 80 % training, 10 % validation and 10 % test graphs."""
     fold = single_split(dataset.y.cpu(), method.training.seed)
-    return fit(method, dataset, fold, out, watch)
+    return fit(method, dataset, fold, out, watch, overwrite)
 
 
 def fit(
@@ -69,8 +72,25 @@ def fit(
     fold: Fold,
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
+    overwrite: bool = False,
 ) -> Outcome:
-    """Build, train and test a model. With `out`, write a model directory, and metrics.jsonl after every epoch."""
+    """Build, train and test a model. With `out`, write a model directory, and metrics.jsonl after every epoch.
+
+    The directory is locked meanwhile. One that holds a model already is an error, unless `overwrite` is set.
+    """
+    with contextlib.ExitStack() as stack:
+        save = None if out is None else stack.enter_context(reserve_directory(out, overwrite))
+        return _fit(method, dataset, fold, out, watch, save)
+
+
+def _fit(
+    method: Method,
+    dataset: GraphDataset,
+    fold: Fold,
+    out: str | Path | None,
+    watch: Callable[[Epoch], None],
+    save: Save | None,
+) -> Outcome:
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
     config = method.training
@@ -93,7 +113,6 @@ def fit(
     )
     metrics = None
     if out is not None:
-        Path(out).mkdir(parents=True, exist_ok=True)
         metrics = Path(out) / "metrics.jsonl"
         metrics.write_text("")
     rows = []
@@ -106,8 +125,8 @@ def fit(
                     file.write(json.dumps(asdict(row)) + "\n")
             watch(row)
         test = score(model, dataset, fold.test)
-    if out is not None:
-        save_model(out, model, card)
+    if save is not None:
+        save(model, card)
     return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
 
 

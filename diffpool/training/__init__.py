@@ -6,7 +6,7 @@ from diffpool.training.memory import (
     one_model_fits,
     release_memory,
 )
-from diffpool.training.model_directory import ModelCard, save_model
+from diffpool.training.model_directory import ModelCard, Save, reserve_directory, save_model
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.predict import TrainedModel, load_model, unseen_message, write_predictions
 from diffpool.training.scores import Scorer, Scores, score, score_cohort
@@ -22,6 +22,7 @@ __all__ = [
     "Epoch",
     "ModelCard",
     "Optimizer",
+    "Save",
     "Scorer",
     "Scores",
     "TrainedModel",
@@ -32,6 +33,7 @@ __all__ = [
     "loss_weights",
     "one_model_fits",
     "release_memory",
+    "reserve_directory",
     "save_model",
     "score",
     "score_cohort",

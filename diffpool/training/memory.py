@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from diffpool.errors import TrainingError
+from diffpool.errors import DiffPoolError, TrainingError
 
 # Out-of-memory errors that are raised as a plain RuntimeError: by the CPU allocator, cuBLAS and CUDA.
 MESSAGES = ("can't allocate memory", "STATUS_ALLOC_FAILED", "CUDA error: out of memory")
@@ -29,12 +29,19 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 @contextmanager
 def one_model_fits() -> Iterator[None]:
     """Turn a lack of memory for a single model into an error that says what to do."""
+    with enough_memory(TrainingError(TOO_LITTLE_FOR_ONE)):
+        yield
+
+
+@contextmanager
+def enough_memory(otherwise: DiffPoolError) -> Iterator[None]:
+    """Turn a lack of memory into this error."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise TrainingError(TOO_LITTLE_FOR_ONE) from None
+        raise otherwise from None
 
 
 def release_memory(device: torch.device) -> None:

@@ -1,25 +1,40 @@
-"""A trained model as a directory: `model.safetensors` and `config.json`. Loading executes nothing in it."""
+"""A trained model as a directory: `config.json` and the file with the parameters that it names.
+
+Loading executes nothing in it and trusts nothing in it: a directory without a consistent model is refused.
+
+The name of the file with the parameters contains the first digits of its SHA-256, and config.json contains all of them.
+`config.json` is written last, so the directory holds the old model until it holds the new one.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import math
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
-from diffpool.architecture import Architecture
+from diffpool.architecture import MAX_SIZE, Architecture, cluster_counts
 from diffpool.builder import build
+from diffpool.checksums import BLANK, is_intact, sealed
 from diffpool.data import FeatureMap
 from diffpool.errors import ModelError, SettingError
-from diffpool.files import atomic_write
+from diffpool.files import atomic_write, file_lock
 from diffpool.nn import GraphClassifier
+from diffpool.training.parameters import from_bytes, load_parameters, to_bytes
 from diffpool.training.settings import Training
 
-FORMAT = 3
+FORMAT = 4
+CONFIG, LOCK = "config.json", ".lock"
+WEIGHTS = re.compile(r"model-[0-9a-f]{16}\.safetensors")
+WITHOUT_CHECKSUM = "model.safetensors"  # the parameters in format 3, which is still read
+MAX_NODES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -61,16 +76,91 @@ class ModelCard:
         )
 
 
-def save_model(directory: str | Path, model: GraphClassifier, card: ModelCard) -> None:
-    """Write the two files; each of them is replaced atomically."""
+Save = Callable[[GraphClassifier, ModelCard], None]  # writes a model to a reserved directory
+
+
+def save_model(
+    directory: str | Path, model: GraphClassifier, card: ModelCard, overwrite: bool = True
+) -> None:
+    """Write a model directory.
+
+    If the process is killed, the directory holds the model that it held before, or the new one. With
+    `overwrite=False`, a directory that holds a model is an error.
+    """
+    with reserve_directory(directory, overwrite) as save:
+        save(model, card)
+
+
+@contextlib.contextmanager
+def reserve_directory(directory: str | Path, overwrite: bool = False) -> Iterator[Save]:
+    """Lock a directory, which is created, for one model; yield the function that saves the model there.
+
+    An error if another process has locked it, or if it holds a model and `overwrite` is not set.
+    """
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    with atomic_write(directory / "model.safetensors") as weights:
-        save_file(state, weights)
+    with contextlib.ExitStack() as stack:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(file_lock(directory / LOCK, wait=False))
+        except BlockingIOError as error:
+            raise SettingError(
+                f"another process is writing a model to {directory}: choose another directory, or wait until it has "
+                "finished"
+            ) from error
+        except OSError as error:
+            raise SettingError(
+                f"expected a writable directory for the model, got {directory} ({error.strerror})"
+            ) from error
+        if not overwrite and (directory / CONFIG).exists():
+            raise SettingError(
+                f"{directory} already holds a model: choose another directory, or replace it with --overwrite "
+                "(overwrite=True in Python)"
+            )
+        yield lambda model, card: _write(directory, model, card)
+
+
+def _write(directory: Path, model: GraphClassifier, card: ModelCard) -> None:
+    """The parameters under a new name, then config.json, which names them; then remove the old parameters."""
+    content = to_bytes(model)
+    digest = hashlib.sha256(content).hexdigest()
+    weights, config = directory / _weights_name(digest), directory / CONFIG
     values = {**asdict(card), "feature_map": card.feature_map and card.feature_map.to_json()}
-    with atomic_write(directory / "config.json") as config:
-        config.write_text(json.dumps({"format": FORMAT, **values}, indent=2) + "\n")
+    values = {"checksum": BLANK, "format": FORMAT, "weights_sha256": digest, **values}
+    text = json.dumps(values, indent=2) + "\n"
+    try:
+        old = [file for file in _weights_files(directory) if file.name != weights.name]
+        with atomic_write(weights) as temporary:
+            temporary.write_bytes(content)
+        with atomic_write(config) as temporary:
+            temporary.write_bytes(sealed(text.encode()))
+    except OSError as error:
+        raise ModelError(
+            f"cannot write the model to {directory} ({error.strerror or error})"
+        ) from error
+    for file in old:
+        with contextlib.suppress(OSError):  # the new model is complete without this
+            file.unlink()
+
+
+def _weights_files(directory: Path) -> Iterator[Path]:
+    """The files with parameters, and the temporary files that killed processes left."""
+    for file in directory.iterdir():
+        temporary = file.suffix == ".part" and file.name.startswith((".model-", f".{CONFIG}."))
+        if WEIGHTS.fullmatch(file.name) or temporary:
+            yield file
+    if _format(directory) == 3:
+        yield directory / WITHOUT_CHECKSUM
+
+
+def _format(directory: Path) -> Any:
+    try:
+        return json.loads((directory / CONFIG).read_bytes())["format"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _weights_name(digest: str) -> str:
+    return f"model-{digest[:16]}.safetensors"
 
 
 def read_model(
@@ -78,66 +168,142 @@ def read_model(
 ) -> tuple[GraphClassifier, ModelCard]:
     """The model in evaluation mode, and its card."""
     directory = Path(directory)
-    card = _read_card(directory)
-    path = directory / "model.safetensors"
-    if not path.is_file():
-        raise ModelError(f"{directory}: the file model.safetensors is missing")
+    card, weights = _read_files(directory)
     try:
-        state = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path}: the file with the parameters is damaged ({error})") from error
-    try:
+        tensors = from_bytes(weights)
+        if _num_layers(card.architecture) > len(tensors):
+            raise ModelError(
+                f"the parameters do not match config.json (expected {_num_layers(card.architecture)} layers, "
+                f"got {len(tensors)} tensors)"
+            )
         with torch.device("meta"):  # shapes only, so that absurd ones need no memory
             model = card.build()
-        model.load_state_dict(state, assign=True)
-    except (RuntimeError, TypeError, OverflowError, SettingError) as error:
+        load_parameters(model, tensors)
+    except ModelError as error:
+        raise ModelError(f"{directory}: {error}") from error
+    except (RuntimeError, TypeError, ValueError, OverflowError, SettingError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ModelError(
-            f"{directory}: the parameters do not match config.json ({reason})"
+            f"{directory}: the settings in config.json make no model ({reason})"
         ) from error
     return model.to(device).eval(), card
 
 
-def _read_card(directory: Path) -> ModelCard:
-    path = directory / "config.json"
+def _num_layers(a: Architecture) -> int:
+    """The smallest number of layers with parameters: checked before building, because every layer takes memory."""
+    layers = [a.layers_before] + [a.layers_after] * a.poolings  # of each level
+    pooling = [a.assignment_layers or n for n in layers[:-1]] if a.pooler == "diffpool" else []
+    if a.conv == "s2v" or a.readout == "fields":  # their layers share parameters, or have none
+        layers = []
+    return sum(layers) + sum(pooling) + len(a.head)
+
+
+def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
+    """The settings and the content of the file with the parameters."""
+    config = _read_config(directory)
+    while True:
+        card, digest = _read_card(directory / CONFIG, config)
+        path = directory / (_weights_name(digest) if digest else WITHOUT_CHECKSUM)
+        try:
+            weights = path.read_bytes() if path.is_file() else None
+        except OSError as error:
+            raise ModelError(f"{path}: cannot read the file ({error.strerror})") from error
+        if weights is not None:
+            break
+        before, config = config, _read_config(directory)
+        if config == before:  # else another process has just replaced the model
+            raise ModelError(
+                f"{directory}: the file {path.name} is missing: the model is incomplete"
+            )
+    if digest and hashlib.sha256(weights).hexdigest() != digest:
+        raise ModelError(
+            f"{path}: the file with the parameters is damaged (its checksum is not the one in config.json)"
+        )
+    return card, weights
+
+
+def _read_config(directory: Path) -> bytes:
+    path = directory / CONFIG
     if not path.is_file():
         raise ModelError(f"{directory} is not a model directory: the file config.json is missing")
     try:
-        content = json.loads(path.read_text())
-        if content["format"] != FORMAT:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot read the file ({error.strerror})") from error
+
+
+def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
+    """The content of config.json: the card, and the SHA-256 of the file with the parameters (empty in format 3)."""
+    try:
+        content = json.loads(config)
+        if content["format"] not in (3, FORMAT):
             raise ModelError(
                 f"{path}: expected format {FORMAT}, got {content['format']}: another version of diffpool wrote it"
             )
-        card = ModelCard(
-            **{
-                **{f.name: content[f.name] for f in fields(ModelCard)},
-                "architecture": _dataclass(Architecture, content["architecture"]),
-                "training": _dataclass(Training, content["training"]),
-                "class_names": tuple(str(name) for name in content["class_names"]),
-                "feature_map": _feature_map(content["feature_map"]),
-                "target_mean": tuple(float(v) for v in content["target_mean"]),
-                "target_sd": tuple(float(v) for v in content["target_sd"]),
-            }
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, SettingError) as error:
-        raise ModelError(
-            f"{path}: the file with the settings is damaged ({type(error).__name__}: {error})"
-        ) from error
+        if content["format"] == FORMAT and not is_intact(config):
+            raise ModelError(f"{path}: the file is damaged or was edited (its checksum is wrong)")
+        if content["format"] != FORMAT:
+            return _card(content), ""
+        digest = content["weights_sha256"]
+        if type(digest) is not str or not re.fullmatch("[0-9a-f]{64}", digest):
+            raise ValueError(f"weights_sha256 is {digest!r}")
+        return _card(content), digest
+    except (
+        *(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError),
+        SettingError,
+    ) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ModelError(f"{path}: the file with the settings is damaged ({reason})") from error
+
+
+def _card(content: dict[str, Any]) -> ModelCard:
+    """The card with these values; raises ValueError, TypeError, KeyError or SettingError if they are not consistent."""
+    card = ModelCard(
+        **{
+            **{f.name: content[f.name] for f in fields(ModelCard)},
+            "architecture": _dataclass(Architecture, content["architecture"]),
+            "training": _dataclass(Training, content["training"]),
+            "class_names": _class_names(content["class_names"]),
+            "feature_map": _feature_map(content["feature_map"]),
+            "target_mean": _numbers(content["target_mean"]),
+            "target_sd": _numbers(content["target_sd"]),
+        }
+    )
+    for name in ("dataset", "method"):
+        if type(getattr(card, name)) is not str:
+            raise ValueError(f"expected {name} to be text, got {getattr(card, name)!r}")
     counts = (card.num_features, card.largest, card.num_outputs)
-    if any(type(n) is not int or n < 0 for n in counts) or card.num_outputs == 0:
-        raise ModelError(
-            f"{path}: expected numbers of features, nodes and classes, got {counts}: the file is damaged"
-        )
+    if any(type(n) is not int or not 0 <= n <= MAX_NODES for n in counts) or card.num_outputs == 0:
+        raise ValueError(f"expected numbers of features, nodes and classes, got {counts}")
+    clusters = cluster_counts(card.architecture, card.largest)
+    if any(count.ratio is None and count.max_count > MAX_SIZE for count in clusters):
+        raise ValueError(f"expected at most {MAX_SIZE} clusters, got more for {card.largest} nodes")
+    if card.class_names and (card.target_mean or card.target_sd):
+        raise ValueError("expected classes or targets, got both")
+    if len(card.target_mean) != len(card.target_sd) or any(sd <= 0 for sd in card.target_sd):
+        raise ValueError("expected the mean and the standard deviation of every target")
     if type(card.directed) is not bool:
-        raise ModelError(
-            f"{path}: expected directed to be true or false, got {card.directed!r}: the file is damaged"
-        )
+        raise ValueError(f"expected directed to be true or false, got {card.directed!r}")
     if card.feature_map is not None and card.feature_map.num_features != card.num_features:
-        raise ModelError(
-            f"{path}: expected {card.num_features} features, got a feature map with "
-            f"{card.feature_map.num_features}: the file is damaged"
+        raise ValueError(
+            f"expected {card.num_features} features, got a feature map with {card.feature_map.num_features}"
         )
     return card
+
+
+def _class_names(values: Any) -> tuple[str, ...]:
+    if type(values) is not list or any(type(v) is not str for v in values):
+        raise ValueError(f"expected class_names to be a list of words, got {values!r}")
+    if len(set(values)) < len(values):
+        raise ValueError("expected different class_names")
+    return tuple(values)
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    numbers = tuple(float(v) for v in values)
+    if type(values) is not list or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"expected a list of finite numbers, got {values!r}")
+    return numbers
 
 
 def _feature_map(values: Any) -> FeatureMap | None:
@@ -145,16 +311,7 @@ def _feature_map(values: Any) -> FeatureMap | None:
 
 
 def _dataclass(kind: type[Any], values: dict[str, Any]) -> Any:
-    """A dataclass with these values, whose types are checked against the defaults."""
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    for field in fields(kind):
-        value, default = given[field.name], field.default
-        allowed: tuple[type, ...] = {
-            bool: (bool,),
-            int: (int,),
-            float: (float, int),
-            tuple: (tuple,),
-        }.get(type(default), (str, tuple, float, int, type(None)))
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            raise ValueError(f"{field.name} is {value!r}")
-    return kind(**given)
+    """A dataclass with exactly these values, which it checks."""
+    if missing := [field.name for field in fields(kind) if field.name not in values]:
+        raise ValueError(f"{missing[0]} is missing")
+    return kind(**values)

@@ -20,6 +20,7 @@ from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
 from diffpool.nn import GraphClassifier, Prediction
+from diffpool.training.memory import enough_memory
 from diffpool.training.model_directory import ModelCard, read_model, save_model
 
 BATCH_GRAPHS, BATCH_NODES = 100, 50_000  # a batch ends when it reaches either limit
@@ -65,16 +66,23 @@ class TrainedModel:
                 found.append([a.of_graph(g).cpu().numpy() for a in prediction.assignments])
         return found
 
-    def save(self, directory: str | Path) -> None:
-        """Write a model directory for `load_model`."""
-        save_model(directory, self.model, self.card)
+    def save(self, directory: str | Path, overwrite: bool = True) -> None:
+        """Write a model directory for `load_model`. With `overwrite=False`, one that holds a model is an error."""
+        save_model(directory, self.model, self.card, overwrite)
 
     def outputs(self, raw: RawGraphs) -> Outputs:
         """Class probabilities or targets of these graphs, computed in batches."""
         parts = [np.empty((0, self.card.num_outputs), np.float32)]
         unseen: Unseen = {}
         for prediction, found in self._predictions(raw):
-            parts.append(self._scaled(prediction.logits).cpu().numpy())
+            values = self._scaled(prediction.logits).cpu().numpy()
+            if not np.isfinite(values).all():
+                graph = sum(map(len, parts)) + int((~np.isfinite(values).all(1)).argmax())
+                raise ModelError(
+                    f"{raw.name}: the output of the model for graph {graph} (counted from 0) is not a finite number: "
+                    "look for huge values in its features, or train the model again"
+                )
+            parts.append(values)
             _add_counts(unseen, found)
         return Outputs(np.concatenate(parts), unseen)
 
@@ -95,11 +103,18 @@ class TrainedModel:
             while stop < min(len(raw), start + BATCH_GRAPHS) and nodes <= BATCH_NODES:
                 nodes += raw.sizes[stop]
                 stop += 1
-            graphs, x, unseen = self._prepare(raw[start:stop])
-            with threads_for(len(x)):
-                prediction = self.model(graphs.to(device), x.to(device))
+            with enough_memory(self._too_large(start, stop, nodes)):
+                graphs, x, unseen = self._prepare(raw[start:stop])
+                with threads_for(len(x)):
+                    prediction = self.model(graphs.to(device), x.to(device))
             yield prediction, unseen
             start = stop
+
+    def _too_large(self, start: int, stop: int, nodes: int) -> ModelError:
+        return ModelError(
+            f"not enough memory for the model on graphs {start} to {stop - 1} with {nodes} nodes: "
+            "predict on smaller graphs, or train a model with fewer clusters"
+        )
 
     def _prepare(self, raw: RawGraphs) -> tuple[SparseGraphs, Tensor, Unseen]:
         """Edges, features and precomputed structures as in the training data."""

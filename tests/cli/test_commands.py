@@ -6,10 +6,12 @@ import inspect
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+from model_files import weights_file
 from typer.testing import CliRunner
 
 import diffpool.cli.commands
@@ -19,6 +21,7 @@ from diffpool.data import embedded
 from diffpool.errors import SettingError
 from diffpool.experiments import KERNEL_METHODS, METHODS, read_records
 from diffpool.experiments.methods import METHOD_SETTINGS
+from diffpool.training import reserve_directory
 from diffpool.version import VERSION
 
 SMALL = ["--epochs", "2", "--device", "cpu"]
@@ -52,7 +55,8 @@ def test_training_writes_a_model_directory_and_prints_the_test_accuracy(tmp_path
     assert result.exit_code == 0, result.output
     assert "test accuracy" in result.output
     names = {path.name for path in (tmp_path / "m").iterdir()}
-    assert names == {"model.safetensors", "config.json", "metrics.jsonl", "clusters.png"}
+    model = weights_file(tmp_path / "m").name
+    assert names == {model, "config.json", "metrics.jsonl", "clusters.png"}
     rows = [
         json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()
     ]
@@ -68,8 +72,49 @@ def test_training_writes_a_model_directory_and_prints_the_test_accuracy(tmp_path
 def test_a_run_repeats_to_the_bit(tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert run("--out", str(tmp_path / name), "--seed", "3", *SMALL).exit_code == 0
-    first, second = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("a", "b"))
+    first, second = (weights_file(tmp_path / n).read_bytes() for n in ("a", "b"))
     assert first == second
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_a_model_is_replaced_with_overwrite_only(tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    assert run("--out", str(out), *SMALL).exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    refused = run("--out", str(out), "--seed", "1", *SMALL)
+    assert isinstance(refused.exception, SettingError)
+    assert f"{out} already holds a model" in str(refused.exception)
+    assert "--overwrite" in str(refused.exception)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert run("--out", str(out), "--seed", "1", "--overwrite", *SMALL).exit_code == 0
+    assert load_model(out).card.training.seed == 1
+    assert len(list(out.iterdir())) == len(before)
+
+
+def test_a_warning_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(*options: object) -> None:
+        warnings.warn("the file is damaged: reading it again", stacklevel=1)
+        raise SettingError("stop here")
+
+    monkeypatch.setattr(diffpool.cli.commands, "read_input", read)
+    monkeypatch.setattr("sys.argv", ["diffpool", "data", "X"])
+    before = warnings.showwarning
+    with pytest.raises(SystemExit):
+        main()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["diffpool: the file is damaged: reading it again", "diffpool: stop here"]
+    assert warnings.showwarning is before
+
+
+def test_two_trainings_into_one_folder_are_refused(tmp_path: Path) -> None:
+    with reserve_directory(tmp_path / "m"):
+        refused = run("missing.jsonl", "--out", str(tmp_path / "m"))  # before the data is read
+        forced = run("missing.jsonl", "--out", str(tmp_path / "m"), "--overwrite")
+    for result in (refused, forced):
+        assert isinstance(result.exception, SettingError)
+        assert "another process is writing a model to" in str(result.exception)
 
 
 @pytest.mark.usefixtures("small_embedded")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from diffpool.data import cache
+from diffpool.checksums import save_arrays
 from diffpool.data.cache import cache_dir, cached
 from diffpool.data.categories import Categories
 from diffpool.data.raw import RawGraphs
@@ -183,7 +183,9 @@ def _foreign(file: Path) -> None:
 
 
 def _rename(file: Path) -> None:
-    file.write_bytes(file.read_bytes().replace(b'"name":"TOY"', b'"name":"TOI"'))
+    content = file.read_bytes()
+    assert b"TOY" in content
+    file.write_bytes(content.replace(b"TOY", b"TOI"))
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -203,7 +205,8 @@ def test_a_damaged_entry_is_read_again_and_replaced(
 ) -> None:
     cached(source, "TOY", reader)
     DAMAGE[case](stored(folder))
-    assert_same(cached(source, "TOY", reader), reader.raw)
+    with pytest.warns(UserWarning, match="graphs/.*: reading the data set again"):
+        assert_same(cached(source, "TOY", reader), reader.raw)
     assert reader.times == 2
     if case != "a folder":  # which cannot be replaced
         assert_same(cached(source, "TOY", reader), reader.raw)
@@ -226,7 +229,18 @@ def test_any_flipped_bit_is_detected(
         content = bytearray(file.read_bytes())
         content[int(position * len(content))] ^= 1 << bit
         file.write_bytes(content)
-        assert_same(cached(path, "TOY", reader), reader.raw)
+        with pytest.warns(UserWarning, match="is damaged .its checksum does not match."):
+            assert_same(cached(path, "TOY", reader), reader.raw)
+        assert reader.times == 2
+
+
+def test_an_entry_with_other_content_is_read_again(
+    source: Path, folder: Path, reader: Reader
+) -> None:
+    cached(source, "TOY", reader)
+    save_arrays(stored(folder), {"sizes": np.zeros(2)}, {"name": "TOY"})
+    with pytest.warns(UserWarning, match="written by another version of diffpool"):
+        assert_same(cached(source, "TOY", reader), reader.raw)
 
 
 def test_a_cache_that_cannot_be_written_is_not_used(
@@ -241,11 +255,12 @@ def test_a_cache_that_cannot_be_written_is_not_used(
 def test_a_full_disk_leaves_nothing_behind(
     source: Path, folder: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(arrays: object, file: str, metadata: object) -> None:
-        Path(file).write_bytes(b"half")
+    def fail(file: Path, content: bytes) -> None:
+        with file.open("wb") as half:
+            half.write(content[: len(content) // 2])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache, "save_file", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     assert cached(source, "TOY", reader) is reader.raw
     assert list((folder / "graphs").iterdir()) == []
 

@@ -6,20 +6,28 @@ No other exception, no hang, no file left behind. The mutations come from a seed
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import random
 import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from model_files import read_config, weights_file, with_checksum, write_config, write_weights
+from safetensors.torch import load, save
 
+from diffpool.architecture import Architecture
 from diffpool.data import Categories, GraphDataset, RawGraphs, read_graphs, single_split
 from diffpool.data.jsonl import write_jsonl
 from diffpool.errors import DiffPoolError
 from diffpool.experiments import fit, settings_for
+from diffpool.settings import Setting, list_settings
 from diffpool.training import load_model
 
 Repeats = Callable[[int], range]
@@ -32,7 +40,11 @@ WORDS = [
     *(b",", b"1.5", b"\xff\xfe", b"\x00", b"[", b"{}", b"null", b"true", b'"', b"1,1,1"),
     b"2147483648",
 ]
+DTYPES = (torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.int64, torch.bool)
 VALUES = (None, -1, 0, 3, 1e9, 10**12, "x", "", [], [1], ["a", "b"], {}, True, 0.5, float("nan"))
+
+
+KNOWN = {setting.name: setting for setting in list_settings(Architecture)}
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
@@ -202,37 +214,64 @@ def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(
     assert outcomes == {True, False}
 
 
-def test_a_damaged_model_directory_raises_nothing_but_the_projects_errors(
-    tmp_path: Path, repeats: Repeats
+@pytest.mark.parametrize("name", ["diffpool", "s2v-diffpool-2", "uniform-assignment", "sortpool"])
+def test_a_changed_model_directory_gives_finite_answers_or_the_projects_errors(
+    name: str, tmp_path: Path, repeats: Repeats
 ) -> None:
+    """The checksums match the changes, as in a directory from a stranger."""
     raw = raw_graphs()
     dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
-    method = settings_for("diffpool", "toy", epochs=1, hidden=4)
+    method = settings_for(name, "toy", epochs=1, hidden=4)
     fit(method, dataset, single_split(dataset.y, 0), tmp_path / "whole")
-    parts = {p.name: p.read_bytes() for p in (tmp_path / "whole").iterdir() if p.suffix != ".jsonl"}
+    config, weights = read_config(tmp_path / "whole"), weights_file(tmp_path / "whole").read_bytes()
+    text = (tmp_path / "whole" / "config.json").read_bytes()
     directory = tmp_path / "model"
-    directory.mkdir()
     rng = random.Random(4)
-    outcomes = set()
+    outcomes = {kind: set() for kind in ("text", "setting", "weights", "tensor")}
     for number in repeats(MODELS):
-        for name, content in parts.items():
-            (directory / name).write_bytes(content)
-        name = rng.choice(sorted(parts))
-        content = parts[name]
-        if name == "config.json" and rng.random() < 0.5:
-            content = _change_value(json.loads(content), rng)
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", directory)
+        kind = rng.choice(list(outcomes))
+        if kind == "text":
+            (directory / "config.json").write_bytes(with_checksum(mutate(text, rng)))
+        elif kind == "setting":
+            write_config(directory, json.loads(_change_value(copy.deepcopy(config), rng)))
+        elif kind == "weights":
+            write_weights(directory, mutate(weights, rng))
         else:
-            content = mutate(content, rng)
-        (directory / name).write_bytes(content)
+            write_weights(directory, _change_tensor(weights, rng))
         before = files(tmp_path)
 
         def use() -> None:
             probabilities = load_model(directory).predict_proba(raw)
             assert probabilities.shape[0] == len(raw)
+            assert np.isfinite(probabilities).all()
 
-        outcomes.add(attempt(use, f"model mutation {number} of {name}"))
+        outcomes[kind].add(attempt(use, f"model mutation {number} ({kind})"))
         assert files(tmp_path) == before
-    assert outcomes == {True, False}
+    assert all(False in found for found in outcomes.values())  # refused
+    assert True in outcomes["setting"]
+    assert True in outcomes["tensor"]
+
+
+def _change_tensor(weights: bytes, rng: random.Random) -> bytes:
+    """Change the type, the shape, a number or the place of one tensor; or change nothing."""
+    tensors = load(weights)
+    name, other = rng.choice(sorted(tensors)), rng.choice(sorted(tensors))
+    tensor = tensors[name]
+    kind = rng.randrange(6)
+    if kind == 0:
+        tensors[name] = tensor.to(rng.choice(DTYPES))
+    elif kind == 1:
+        tensors[name] = tensor[..., : rng.randrange(3)].contiguous()
+    elif kind == 2:
+        numbers = (math.nan, math.inf, -math.inf, 3e38, -3e38, 1e30, -1.0, 0.0, 1e-45)
+        tensor.view(-1)[rng.randrange(tensor.numel())] = rng.choice(numbers)
+    elif kind == 3:
+        tensors[name], tensors[other] = tensors[other], tensor
+    elif kind == 4:
+        del tensors[name]
+    return save(tensors)
 
 
 def _change_value(config: dict, rng: random.Random) -> bytes:
@@ -243,5 +282,19 @@ def _change_value(config: dict, rng: random.Random) -> bytes:
         if isinstance(holder[key], dict) and rng.random() < 0.8:
             holder = holder[key]
             continue
-        holder[key] = rng.choice(VALUES)
+        known = KNOWN.get(key) if holder is config["architecture"] else None
+        valid = known is not None and rng.random() < 0.8
+        holder[key] = _valid_value(known, rng) if valid else rng.choice(VALUES)
         return json.dumps(config).encode()
+
+
+def _valid_value(setting: Setting, rng: random.Random) -> Any:
+    """A value in the range of a setting, which need not fit the parameters."""
+    if tuple[str, ...] in setting.kinds:
+        return [rng.choice(setting.choices) for _ in range(rng.randrange(4))]
+    values: list[Any] = [*setting.choices]
+    values += [1, 2, 3, 10, 1000] if int in setting.kinds else []
+    values += [[2], [3, 2]] if tuple[int, ...] in setting.kinds else []
+    values += [True, False] if bool in setting.kinds else []
+    values += [0.1, 0.5, 1] if float in setting.kinds else []
+    return rng.choice([*values, None] if setting.optional else values)

@@ -446,7 +446,7 @@ def test_a_second_process_on_the_same_run_is_told_to_wait(
     assert len(evaluate(method, dataset, out=out).records) == 10
 
 
-def test_a_damaged_checkpoint_is_ignored(
+def test_a_damaged_checkpoint_is_reported_and_ignored(
     dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
     out = tmp_path / "r.jsonl"
@@ -454,7 +454,12 @@ def test_a_damaged_checkpoint_is_ignored(
     path = checkpoint_path(out, whole.key)
     path.parent.mkdir()
     path.write_bytes(b"\x10" * 100)
-    assert comparable(evaluate(method, dataset, out=out).records) == comparable(whole.records)
+    messages: list[str] = []
+    found = evaluate(method, dataset, out=out, notify=messages.append)
+    assert comparable(found.records) == comparable(whole.records)
+    (message,) = messages
+    assert message.startswith(f"{path} is damaged")
+    assert message.endswith("training the unfinished models again")
 
 
 def test_settings_out_of_range_are_errors(

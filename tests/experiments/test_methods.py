@@ -321,7 +321,7 @@ def test_a_grid_over_precomputed_structures_is_rejected(
         evaluate(method, dataset, grid, out=tmp_path / "r.jsonl")
 
 
-def test_a_damaged_file_in_the_cache_is_computed_anew(
+def test_a_damaged_file_in_the_cache_is_computed_again(
     dataset: GraphDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path))
@@ -330,7 +330,8 @@ def test_a_damaged_file_in_the_cache_is_computed_anew(
     (kept,) = (tmp_path / "prepared").iterdir()
     content = kept.read_bytes()
     kept.write_bytes(content[:50])
-    _, second = prepared(method, dataset)
+    with pytest.warns(UserWarning, match=r"prepared/.* is damaged .*: computing it again"):
+        _, second = prepared(method, dataset)
     assert torch.equal(first.graphs.prepared.nodes, second.graphs.prepared.nodes)
     assert kept.read_bytes() == content
 

@@ -15,6 +15,7 @@ from diffpool import GraphDataset, RawGraphs, load_model, read_graphs
 from diffpool.cli.commands import app
 from diffpool.data import Categories
 from diffpool.data.jsonl import write_jsonl
+from diffpool.errors import ModelError
 
 SMALL = ["--epochs", "2", "--device", "cpu", "--hidden", "8"]
 
@@ -218,3 +219,28 @@ def test_edge_labels_reach_a_model_trained_with_edge_sage(tmp_path: Path) -> Non
     assert result.exit_code == 0, result.output
     assert "edges: labels" in " ".join(result.output.split())
     assert run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv").exit_code == 0
+
+
+def test_an_output_that_is_not_finite_is_an_error_that_names_the_graph(model: Path) -> None:
+    trained = load_model(model)
+    graphs = read_graphs(model.parent / "graphs.jsonl")
+    with torch.no_grad():
+        trained.model.inputs.mean.fill_(0)
+        trained.model.inputs.inverse_sd.fill_(3e38)
+        trained.model.head[-1].weight.fill_(3e38)
+        trained.model.head[-1].bias.fill_(-3e38)
+    with pytest.raises(ModelError, match=r"the output of the model for graph \d+ "):
+        trained.predict_proba(graphs)
+
+
+def test_too_little_memory_is_an_error_that_names_the_graphs(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = load_model(model)
+
+    def fail(*inputs: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 PB")
+
+    monkeypatch.setattr(trained.model, "forward", fail)
+    with pytest.raises(ModelError, match=r"not enough memory for the model on graphs 0 to 39 with"):
+        trained.predict(read_graphs(model.parent / "graphs.jsonl"))

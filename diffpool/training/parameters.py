@@ -1,0 +1,64 @@
+"""The parameters and statistics of a model as a safetensors file, checked against the model before they are used."""
+
+from __future__ import annotations
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from diffpool.errors import ModelError
+
+DTYPES = (torch.float32, torch.float64)  # all tensors of a model have the same
+
+
+def to_bytes(model: nn.Module) -> bytes:
+    """The content of the file with the parameters and statistics of a model."""
+    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    _check(tensors, tensors)
+    return save(tensors)
+
+
+def from_bytes(content: bytes) -> dict[str, Tensor]:
+    """The tensors in a file."""
+    try:
+        return load(content)
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"the file with the parameters is damaged ({reason})") from error
+
+
+def load_parameters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Replace all parameters and statistics of a model, which may be on the device `meta`."""
+    _check(tensors, model.state_dict())
+    model.load_state_dict(tensors, assign=True)
+
+
+def _check(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """Names and shapes must be the expected ones, types the same, and all numbers finite: the kernels rely on it."""
+    if missing := sorted(expected.keys() - tensors.keys()):
+        raise ModelError(f"the parameters do not match config.json ({missing[0]} is missing)")
+    if unknown := sorted(tensors.keys() - expected.keys()):
+        raise ModelError(f"the parameters do not match config.json (unexpected {unknown[0]!r})")
+    dtype = next(iter(tensors.values())).dtype if tensors else DTYPES[0]
+    if dtype not in DTYPES:
+        raise ModelError(f"expected parameters of type float32 or float64, got {_name(dtype)}")
+    for name, tensor in tensors.items():
+        shape = tuple(expected[name].shape)
+        if tuple(tensor.shape) != shape:
+            raise ModelError(
+                f"the parameters do not match config.json "
+                f"(expected {name} of shape {shape}, got {tuple(tensor.shape)})"
+            )
+        if tensor.dtype != dtype:
+            raise ModelError(
+                f"expected all parameters to be {_name(dtype)}, got {_name(tensor.dtype)} for {name}"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise ModelError(f"expected finite numbers in {name}, got NaN or infinity")
+        if name.endswith("running_var") and bool((tensor < 0).any()):
+            raise ModelError(f"expected variances of at least 0 in {name}, got negative ones")
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
