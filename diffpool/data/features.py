@@ -14,19 +14,10 @@ from typing import Any
 import numpy as np
 
 from diffpool.data.categories import Categories
+from diffpool.data.feature_names import EDGE_PARTS, NODE_PARTS
 from diffpool.data.raw import RawGraphs
-from diffpool.errors import DataError, SettingError
+from diffpool.errors import DataError, SettingError, did_you_mean
 
-NODE_PARTS = {
-    "attributes": "the node attributes, standardized",
-    "raw-attributes": "the node attributes as they are",
-    "labels": "one-hot node labels",
-    "degree": "one-hot degree",
-    "log-degree": "log(1 + degree), standardized",
-    "clustering": "the clustering coefficient",
-    "constant": "the number 1",
-}
-EDGE_PARTS = {"attributes": "the edge attributes", "labels": "one-hot edge labels"}
 STANDARDIZED = ("attributes", "log-degree")
 MAX_DEGREE = 127  # larger degrees share the last column of the one-hot degree
 
@@ -62,6 +53,7 @@ class FeatureMap:
                 raise SettingError(
                     f"expected features from {', '.join(parts)}, got {unknown[0]!r}. "
                     "Join several with commas, for example labels,degree."
+                    + did_you_mean(unknown[0], parts, prefix=" ")
                 )
         widths = {
             "attributes": self.node_attributes,

@@ -10,7 +10,7 @@ from typing import Any
 from diffpool.data.archive import read_errors
 from diffpool.data.dataset import GraphDataset
 from diffpool.data.download import Progress
-from diffpool.data.embedded import embedded
+from diffpool.data.generated import embedded
 from diffpool.data.jsonl import check_size, iter_jsonl, read_jsonl
 from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu

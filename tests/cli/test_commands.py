@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,10 +114,24 @@ def test_every_setting_is_an_option(command: Any) -> None:
     assert METHOD_SETTINGS.keys() <= inspect.signature(command).parameters.keys()
 
 
+def help_of(*words: str) -> str:
+    return CliRunner().invoke(app, words, env={"COLUMNS": "100", "TERM": "dumb"}).stdout
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_help_leaves_out_the_advanced_options(command: str) -> None:
+    for _ in range(2):  # the help of all options changes nothing
+        text = help_of(command, "--help")
+        assert "─ Training ─" in text
+        assert "--help-all" in text
+        assert "─ Advanced ─" not in text
+        assert "--clip" not in text
+        assert "--clip" in help_of(command, "--help-all")
+
+
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_help_lists_the_options_by_group_and_ends_with_the_methods(command: str) -> None:
-    environment = {"COLUMNS": "100", "TERM": "dumb"}
-    text = CliRunner().invoke(app, [command, "--help"], env=environment).stdout
+    text = help_of(command, "--help-all")
     titles = ("Options", "Training", "Architecture", "Data", "Advanced")
     places = [text.index(f"─ {title} ─") for title in titles]
     assert places == sorted(places)
@@ -155,6 +170,44 @@ def test_advanced_settings_are_evaluated_and_recorded(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     settings = read_records(out)[0].settings["architecture"]
     assert (settings["head"], settings["every_level"]) == ([3], True)
+
+
+# --- what is printed ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_progress_is_plain_lines_where_the_output_is_no_terminal(tmp_path: Path) -> None:
+    lines = run("--out", str(tmp_path / "m"), *SMALL).stdout.splitlines()
+    assert any(re.fullmatch(r"diffpool: epoch 2/2, loss .* %, val .* %", line) for line in lines)
+    assert not re.search("[━╸]", "".join(lines))
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_quiet_prints_the_result_only(tmp_path: Path) -> None:
+    result = run("--out", str(tmp_path / "m"), "--quiet", *SMALL)
+    first, second = result.stdout.splitlines()
+    assert first.startswith("best epoch")
+    assert second.startswith("test accuracy")
+    assert result.stderr == ""
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_every_command_prints_json(tmp_path: Path) -> None:
+    result = run("--out", str(tmp_path / "m"), "--json", *SMALL)
+    facts = json.loads(result.stdout)
+    assert facts["out"] == str(tmp_path / "m")
+    assert facts["epochs"] == 2
+    assert 0 <= facts["test_accuracy"] <= 1
+    assert "epoch 2/2" in result.stderr
+    graphs = tmp_path / "graphs.jsonl"
+    graphs.write_text('{"nodes": 3, "edges": [[0, 1]], "label": "a"}\n' * 20)
+    mine = ["--out", str(tmp_path / "mine"), "--quiet", *SMALL]
+    assert CliRunner().invoke(app, ["train", str(graphs), *mine]).exit_code == 0
+    words = ["predict", str(tmp_path / "mine"), str(graphs), "--out", str(tmp_path / "p.csv")]
+    facts = json.loads(CliRunner().invoke(app, [*words, "--json", "--quiet"]).stdout)
+    assert facts == {"predictions": 20, "out": str(tmp_path / "p.csv"), "unseen": {}}
+    facts = json.loads(CliRunner().invoke(app, ["data", str(graphs), "--json"]).stdout)
+    assert facts["graphs"] == 20
 
 
 # --- mistakes ----------------------------------------------------------------------------------------------------
@@ -201,6 +254,25 @@ MISTAKES = {
     ),
     "out is a file": (["train", "--out", __file__], "--out"),
     "an unknown option": (["train", "--no-such-option"], "no-such-option"),
+    "a misspelled command": (["trian"], "Did you mean 'train'?"),
+    "a misspelled option": (["train", "--epcohs", "3"], "--epcohs. Did you mean --epochs?"),
+    "a misspelled method": (["train", "--method", "grapsage"], "Did you mean graphsage?"),
+    "a misspelled kernel": (
+        ["evaluate", "ENZYMES", "--method", "graphlte"],
+        "Did you mean graphlet or graphsage or graphlet-degree?",
+    ),
+    "a misspelled protocol": (
+        ["evaluate", "embedded", "--protocol", "ten-fold"],
+        "Did you mean tenfold?",
+    ),
+    "a misspelled setting": (["train", "--set", "hiden=3"], "Did you mean hidden?"),
+    "a misspelled setting in a grid": (
+        ["evaluate", "embedded", "--protocol", "nested", "--grid", "learning-rat=1"],
+        "Did you mean learning_rate?",
+    ),
+    "a misspelled choice": (["train", "--readout", "maen"], "Did you mean mean?"),
+    "a misspelled word in a list": (["train", "--order", "batch,reul"], "Did you mean relu?"),
+    "a misspelled precision": (["train", "--precision", "flaot32"], "Did you mean float32?"),
 }
 
 
