@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -40,6 +42,7 @@ from diffpool.cli.options import (
     Json,
     KernelOptions,
     Quiet,
+    Resume,
     Run,
     Seed,
     Settings,
@@ -125,6 +128,7 @@ def train(
     ] = Path("runs/model"),
     seed: Seed = 0,
     *,
+    resume: Resume = False,
     device: Device,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -138,6 +142,9 @@ def train(
     The other 10 % validate: training stops early, and the epoch with the lowest validation loss is kept.
     OUT receives **model.safetensors**, **config.json**, **metrics.jsonl** (a line for each epoch) and **clusters.png**
     (a test graph and its coarsened graphs).
+
+    Ctrl-C ends the training: the best model so far is saved, and the exit code is 130. The same command with
+    `--resume` continues, also after a crash, and ends with the same model as without the interruption.
 
     **Examples**
 
@@ -161,13 +168,18 @@ def train(
         chosen, graphs = prepared(chosen, graphs, preparing)
     describe(graphs, chosen, shown)
     with epochs_bar(chosen, shown) as watch:
-        outcome = train_once(chosen, graphs, out, watch)
+        outcome = train_once(chosen, graphs, out, watch, resume)
     _draw(outcome, out, shown)
     if as_json:
         print(json.dumps({**outcome_facts(outcome), "out": str(out)}))
     else:
         print_outcome(outcome)
         shown.print(f"written to {out}")
+    if outcome.interrupted:
+        _stop(
+            f"stopped after epoch {len(outcome.epochs)}: the best model so far is in {out}. "
+            "The same command with --resume continues the training."
+        )
 
 
 @app.command(
@@ -242,7 +254,7 @@ def evaluate(
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
         title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {graphs.x.device}"
-        with evaluation_display(shown, title) as watch:
+        with _resumable(), evaluation_display(shown, title) as watch:
             result = evaluate_network(
                 chosen, graphs, rules, **vars(run), cohort=cohort, watch=watch, notify=shown.print
             )
@@ -274,8 +286,17 @@ def _evaluate_kernel(
     if kernel.no_labels:
         raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {rules.name}"
-    with evaluation_display(shown, title) as watch:
+    with _resumable(), evaluation_display(shown, title) as watch:
         return evaluate_kernel(chosen, raw, rules, **vars(run), jobs=kernel.jobs, watch=watch)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say how to go on after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _stop("stopped. Finished folds are recorded: the same command continues where it stopped.")
 
 
 def _check_kernel_options(context: typer.Context, method: str) -> None:
@@ -455,8 +476,7 @@ def main() -> None:
     except DiffPoolError as error:
         _complain(str(error))
     except KeyboardInterrupt:
-        print("diffpool: stopped", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        _stop("stopped")
     except Exception as error:
         message = getattr(error, "format_message", None)  # an error of the command-line parser
         if message is None:
@@ -471,6 +491,12 @@ def _options(error: Any) -> list[str]:
     """The options of the command that an error of the parser is about."""
     params = error.ctx.command.params if getattr(error, "ctx", None) else []
     return [name for option in params for name in option.opts]
+
+
+def _stop(message: str) -> NoReturn:
+    """Exit after Ctrl-C, as shells expect it."""
+    print(f"diffpool: {message}", file=sys.stderr)
+    sys.exit(INTERRUPTED)
 
 
 def _complain(message: str) -> NoReturn:

@@ -90,6 +90,7 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         "test_loss": outcome.test.loss,
         "test_accuracy": outcome.test.accuracy,
         "seconds": outcome.seconds,
+        "interrupted": outcome.interrupted,
     }
 
 

@@ -182,6 +182,12 @@ class KernelOptions:
     ] = False
 
 
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Continue the interrupted training in OUT, with the same settings."
+    ),
+]
 Grid = Annotated[
     list[str] | None,
     typer.Option(

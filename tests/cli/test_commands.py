@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from diffpool.data import embedded
 from diffpool.errors import SettingError
 from diffpool.experiments import KERNEL_METHODS, METHODS, read_records
 from diffpool.experiments.methods import METHOD_SETTINGS
+from diffpool.training import Cohort
 from diffpool.version import VERSION
 
 SMALL = ["--epochs", "2", "--device", "cpu"]
@@ -208,6 +211,58 @@ def test_every_command_prints_json(tmp_path: Path) -> None:
     assert facts == {"predictions": 20, "out": str(tmp_path / "p.csv"), "unseen": {}}
     facts = json.loads(CliRunner().invoke(app, ["data", str(graphs), "--json"]).stdout)
     assert facts["graphs"] == 20
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_keeps_the_model_and_resume_continues(tmp_path: Path) -> None:
+    graphs, out = tmp_path / "graphs.jsonl", tmp_path / "m"
+    lines = [
+        {"nodes": 4, "edges": [[0, 1], [1, 2], [2, i]], "label": i}
+        for i in (0, 3)
+        for _ in "0" * 20
+    ]
+    graphs.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["train", str(graphs), "--out", str(out), "--device", "cpu", "--hidden", "4"]
+    forever = [*words, "--epochs", "100000", "--patience", "100000"]
+    command = [sys.executable, "-m", "diffpool", *forever]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    metrics = out / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    found = re.search(r"diffpool: stopped after epoch (\d+): the best model so far is in", stderr)
+    assert found is not None, stderr
+    assert "--resume continues" in stderr
+    assert "test accuracy" in stdout
+    done = int(found[1])
+    assert load_model(out).card.dataset == "graphs"
+    more = [*words, "--epochs", str(done + 2), "--patience", "100000", "--resume", "--json"]
+    result = CliRunner().invoke(app, more)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["epochs"], facts["interrupted"]) == (done + 2, False)
+    assert len(metrics.read_text().splitlines()) == done + 2
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_ctrl_c_during_an_evaluation_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(self: Cohort) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cohort, "train_epoch", stop)
+    words = ["evaluate", "embedded", "--out", str(tmp_path / "r.jsonl"), *SMALL]
+    monkeypatch.setattr("sys.argv", ["diffpool", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 130
+    assert "the same command continues where it stopped" in capsys.readouterr().err
 
 
 # --- mistakes ----------------------------------------------------------------------------------------------------
