@@ -1,7 +1,8 @@
-"""Estimators for scikit-learn: `fit`, `predict`, `predict_proba` and `score` on graphs in any form.
+"""Estimators for scikit-learn: `fit`, `predict`, `predict_proba`, `transform` and `score` on graphs in any form.
 
 Graphs are a list of PyTorch Geometric, NetworkX or SciPy graphs, a PyG data set, or `RawGraphs` (`diffpool.read_graphs`
-reads files). The estimators work in `cross_val_score`, `GridSearchCV` and pipelines.
+reads files). The estimators work in `cross_val_score`, `GridSearchCV` and pipelines. Meta-estimators that insist on an
+array with two dimensions, such as `BaggingClassifier`, take `diffpool.data.as_column(graphs)`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.training import Epoch, TrainedModel
+from diffpool.training.devices import select_device
 
 # The parameter of each setting. An estimator has a method `clusters`, and `seed` is declared by `__init__`.
 PARAMETERS = {
@@ -44,7 +46,8 @@ class _Estimator(BaseEstimator):
         directed: bool = False,
         validation: float = 0.1,
         seed: int = 0,
-        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
         verbose: bool = False,
         **settings: Any,
     ):
@@ -58,6 +61,7 @@ class _Estimator(BaseEstimator):
         self.directed = directed
         self.validation = validation
         self.seed = seed
+        self.random_state = random_state
         self.device = device
         self.verbose = verbose
         for name in PARAMETERS:
@@ -72,19 +76,28 @@ class _Estimator(BaseEstimator):
         changes = {name: value for name, value in values.items() if value is not None}
         if self.edge_features:
             changes.setdefault("conv", "edge-sage")
-        method = settings_for(self.method, raw.name, seed=self.seed, **changes)
-        edges = method.architecture.edges
-        dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(self.device)
-        outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)
+        method = settings_for(self.method, raw.name, seed=self._seed(), **changes)
+        edges, device = method.architecture.edges, select_device(self.device)
+        dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(device)
+        fold = self._fold(dataset, method.training.seed)
+        outcome = fit(method, dataset, fold, watch=self._watch)
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs
         self.n_features_in_ = dataset.num_features
         return self
 
-    def _fold(self, dataset: GraphDataset) -> Fold:
+    def _seed(self) -> int:
+        """`random_state` if it is given, otherwise `seed`."""
+        if self.random_state is None:
+            return self.seed
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1))
+        return self.random_state
+
+    def _fold(self, dataset: GraphDataset, seed: int) -> Fold:
         """The training and validation graphs; with too few graphs, both are all graphs."""
         try:
-            return single_split(dataset.y.cpu(), self.seed, self.validation, test=0)
+            return single_split(dataset.y.cpu(), seed, self.validation, test=0)
         except DataError:
             everything = np.arange(len(dataset))
             return Fold(everything, everything, everything[:0])
@@ -100,6 +113,11 @@ class _Estimator(BaseEstimator):
         """The assignment matrices of each graph: one [nodes, clusters] for each pooling."""
         check_is_fitted(self)
         return self.model_.clusters(graphs)
+
+    def transform(self, graphs: Any) -> np.ndarray:
+        """The embedding of each graph, from which the last layers compute the output: [B, D]."""
+        check_is_fitted(self)
+        return self.model_.embed(graphs)
 
     def save(self, directory: str | Path) -> None:
         """Write a model directory, which `diffpool.load_model` and `diffpool predict` read."""
@@ -149,7 +167,8 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         directed: Use edges in the given direction only.
         validation: Fraction of the graphs used to choose the best epoch.
         seed: Random seed for the split, the initial parameters, the batches and dropout.
-        device: "cpu" or "cuda".
+        random_state: An int or `RandomState` that replaces `seed`. Meta-estimators such as `BaggingClassifier` use it.
+        device: "cpu", "cuda", or "auto": CUDA if available.
         verbose: Print a line for each epoch.
         {settings}
 
@@ -171,6 +190,9 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         self.classes_: np.ndarray = np.array([value_of[name] for name in names])
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        return _graph_tags(super().__sklearn_tags__())
+
     def predict(self, graphs: Any) -> np.ndarray:
         """The class of each graph: [B]."""
         best = self.predict_proba(graphs).argmax(1)
@@ -180,6 +202,11 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         """The probability of each class in `classes_`: [B, C]."""
         check_is_fitted(self)
         return self.model_.predict_proba(graphs)
+
+    def predict_log_proba(self, graphs: Any) -> np.ndarray:
+        """The logarithm of the probability of each class in `classes_`: [B, C]."""
+        check_is_fitted(self)
+        return self.model_.predict_log_proba(graphs)
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, from 0 to 1."""
@@ -199,7 +226,8 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
     Every setting of the method is a keyword argument; None, the default, leaves it to the method and the data set.
 
     Args:
-        method, features, edge_features, directed, validation, seed, device, verbose: See `DiffPoolClassifier`.
+        method, features, edge_features, directed, validation, seed, random_state, device, verbose: See
+            `DiffPoolClassifier`.
         {settings}
 
     Attributes:
@@ -214,6 +242,11 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
             raise DataError("expected a target for every graph, got none: pass them as y")
         return self._fit(replace(raw, classes=None))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = _graph_tags(super().__sklearn_tags__())
+        tags.target_tags.multi_output = True
+        return tags
+
     def predict(self, graphs: Any) -> np.ndarray:
         """The targets of each graph: [B], or [B, T] for several targets."""
         check_is_fitted(self)
@@ -226,6 +259,17 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
             if y is None:
                 raise DataError("expected a target for every graph, got none: pass them as y")
         return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
+
+
+def _graph_tags(tags: Any) -> Any:
+    """What scikit-learn may assume: the input is a list of graphs, not a table, and `y` may be part of it."""
+    from sklearn.utils import TransformerTags  # since scikit-learn 1.6, as tags in this form are
+
+    tags.input_tags.two_d_array = False
+    tags.target_tags.required = False
+    tags.transformer_tags = TransformerTags(preserves_dtype=[])
+    tags.no_validation = True
+    return tags
 
 
 def _classes(y: Any) -> np.ndarray | None:

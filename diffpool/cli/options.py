@@ -122,22 +122,14 @@ class Device:
         """Set the precision of matrix products and return the name of a device that exists."""
         import torch
 
+        from diffpool.training.devices import select_device
+
         if self.precision not in PRECISIONS:
             names = " or ".join(PRECISIONS)
             hint = did_you_mean(self.precision, PRECISIONS)
             raise SettingError(f"expected --precision to be {names}, got {self.precision!r}{hint}")
         torch.set_float32_matmul_precision(PRECISIONS[self.precision])
-        if self.device == "auto":
-            return "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            device = torch.device(self.device)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise SettingError(
-                f"expected --device to be available on this machine, got {self.device!r} ({reason})"
-            ) from error
-        return str(device)
+        return select_device(self.device, "--device")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
     from diffpool.data.categories import Categories
-    from diffpool.data.convert import as_raw
+    from diffpool.data.convert import as_column, as_raw
     from diffpool.data.dataset import GraphBatch, GraphDataset, sparse_graphs
     from diffpool.data.features import FeatureMap
     from diffpool.data.generated import embedded
@@ -21,6 +21,7 @@ __all__ = [
     "GraphBatch",
     "GraphDataset",
     "RawGraphs",
+    "as_column",
     "as_raw",
     "embedded",
     "hold_out",
@@ -38,7 +39,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "categories": "Categories",
-        "convert": "as_raw",
+        "convert": "as_column as_raw",
         "dataset": "GraphBatch GraphDataset sparse_graphs",
         "features": "FeatureMap",
         "generated": "embedded",

@@ -53,7 +53,20 @@ def as_raw(graphs: Any, y: Any = None, name: str = "graphs") -> RawGraphs:
     return raw if y is None else with_answers(raw, y)
 
 
+def as_column(graphs: Any) -> np.ndarray:
+    """The graphs as an array of objects [B, 1], for scikit-learn's functions that require two dimensions."""
+    listed = (
+        [graphs[i] for i in range(len(graphs))] if isinstance(graphs, RawGraphs) else list(graphs)
+    )
+    column = np.empty((len(listed), 1), object)
+    for i, graph in enumerate(listed):  # one by one: NumPy would unpack graphs that are sequences
+        column[i, 0] = graph
+    return column
+
+
 def _listed(graphs: Any) -> list[Any]:
+    if isinstance(graphs, np.ndarray) and graphs.dtype == object:
+        graphs = list(graphs.reshape(-1))  # [B], or [B, 1] from `as_column`
     # A PyG data set has the attributes of its graphs, and `indices`.
     kind = None if isinstance(graphs, list | tuple) or hasattr(graphs, "indices") else _kind(graphs)
     if kind is not None or (isinstance(graphs, np.ndarray) and graphs.ndim < 1):
