@@ -17,7 +17,7 @@ from sklearn.utils import estimator_checks, get_tags
 
 from diffpool import DiffPoolClassifier, DiffPoolRegressor, as_raw
 from diffpool.data import as_column
-from diffpool.errors import ModelError, SettingError
+from diffpool.errors import DataError, ModelError, SettingError
 
 nx = pytest.importorskip("networkx")
 
@@ -192,6 +192,26 @@ def test_transform_and_log_probabilities_need_a_fitted_model() -> None:
     for call in ("transform", "predict_log_proba"):
         with pytest.raises(NotFittedError):
             getattr(DiffPoolClassifier(), call)([nx.path_graph(2)])
+
+
+# --- attributes of NetworkX graphs -------------------------------------------------------------------------------
+
+
+def test_the_chosen_attributes_are_used_in_training_and_prediction() -> None:
+    graphs, y = graphs_and_classes()
+    for g, graph in enumerate(graphs):
+        nx.set_node_attributes(graph, {n: f"{g}-{n}" for n in graph}, "name")
+        nx.set_node_attributes(graph, "C", "element")
+        nx.set_node_attributes(graph, 0.5, "charge")
+    settings = {**QUICK, "features": "auto"}
+    with pytest.raises(DataError, match="attribute 'name'"):
+        DiffPoolClassifier(**settings).fit(graphs, y)
+    model = DiffPoolClassifier(**settings, node_attributes=["charge", "element"]).fit(graphs, y)
+    assert model.n_features_in_ == 2
+    for result in (model.predict, model.predict_proba, model.transform, model.clusters):
+        assert len(result(graphs)) == 24
+    assert 0 <= model.score(graphs, y) <= 1
+    assert clone(model).node_attributes == ["charge", "element"]
 
 
 # --- devices -----------------------------------------------------------------------------------------------------

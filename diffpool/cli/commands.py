@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,11 +37,13 @@ from diffpool.cli.options import (
     DataDir,
     Device,
     DeviceName,
+    EdgeAttributes,
     Grid,
     HelpAll,
     Inputs,
     Json,
     KernelOptions,
+    NodeAttributes,
     Quiet,
     Resume,
     Run,
@@ -80,7 +83,8 @@ ALL_PROTOCOLS = {**PROTOCOL_SUMMARIES, **KERNEL_PROTOCOL_SUMMARIES}
 # The options of `diffpool evaluate` that a kernel has.
 KERNEL_OPTIONS = {
     *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs", "no_labels"),
-    *("data_dir", "smiles", "label", "as_json", "quiet", "help_all"),
+    *("data_dir", "smiles", "label", "node_attributes", "edge_attributes"),
+    *("as_json", "quiet", "help_all"),
 }
 
 INTERRUPTED = 130  # exit code
@@ -118,7 +122,8 @@ def train(
         str,
         typer.Argument(
             help="`embedded` (generated, needs no file), the name of a TU data set such as ENZYMES, "
-            "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv.",
+            "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv, graphs.parquet, graph.gml, …; "
+            "see docs/own-graphs.md.",
             autocompletion=complete_dataset,
         ),
     ] = "embedded",
@@ -282,7 +287,7 @@ def _evaluate_kernel(
             "expected a data set of files for a kernel, got embedded: its classes differ by node attributes only, "
             "which kernels do not see"
         )
-    raw = read_input(dataset, source, quiet=shown.quiet)
+    raw = read_input(dataset, source, None, False, shown.quiet)
     if kernel.no_labels:
         raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {rules.name}"
@@ -337,7 +342,7 @@ def data(
     """Find a data set, check it, and show its statistics.
 
     A name is looked up in --data-dir (or the folder in DIFFPOOL_DATA), then in the cache, then downloaded from the TU
-    collection. A file is a folder or zip in TU format, JSON lines, or a CSV of molecules.
+    collection. docs/own-graphs.md lists the kinds of files.
 
     **Examples**
 
@@ -368,6 +373,8 @@ def predict(
     device: DeviceName = "auto",
     data_dir: DataDir = None,
     smiles: Smiles = None,
+    node_attributes: NodeAttributes = None,
+    edge_attributes: EdgeAttributes = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -388,11 +395,17 @@ def predict(
     model = load_model(model_dir, Device(device, "float32").select())
     if out.is_dir() or not out.resolve().parent.is_dir():
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+    source = Source(
+        data_dir, smiles, node_attributes=node_attributes, edge_attributes=edge_attributes
+    )
     if is_path(dataset):
         total = count_graphs(Path(dataset))
-        parts = iter_graphs(Path(dataset), PART, smiles=smiles)
+        nodes, edges = source.chosen_attributes()
+        parts = iter_graphs(
+            Path(dataset), PART, smiles=smiles, node_attributes=nodes, edge_attributes=edges
+        )
     else:
-        raw = read_input(dataset, Source(data_dir), quiet=quiet)
+        raw = read_input(dataset, source, quiet=quiet)
         total = len(raw)
         parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
     with graphs_bar("predicting", total, shown) as advance:
@@ -437,9 +450,18 @@ def read_input(
 ) -> RawGraphs:
     from diffpool.data import read_raw
 
+    nodes, edges = source.chosen_attributes()
     with download_bar(dataset, progress_console(quiet)) as progress:
         return read_raw(
-            dataset, source.data_dir, source.smiles, source.label, target, refresh, progress
+            dataset,
+            source.data_dir,
+            source.smiles,
+            source.label,
+            target,
+            refresh,
+            progress,
+            node_attributes=nodes,
+            edge_attributes=edges,
         )
 
 
@@ -469,7 +491,9 @@ def _check_out(out: Path) -> None:
 def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            code = app(standalone_mode=False)
         if code == INTERRUPTED:  # Typer's code for Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code)
@@ -485,6 +509,10 @@ def main() -> None:
         if wrong := getattr(error, "option_name", None):  # of an option that does not exist
             text = f"no such option: {wrong}{did_you_mean(wrong, _options(error), prefix='. ')}"
         _complain(text)
+
+
+def _print_warning(message: Warning | str, *details: Any, **more: Any) -> None:
+    print(f"diffpool: warning: {message}", file=sys.stderr)
 
 
 def _options(error: Any) -> list[str]:

@@ -11,7 +11,10 @@ from diffpool.data.tu_names import KNOWN
 from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.settings import Setting
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".zip")
+SUFFIXES = (  # as in `diffpool.data.sources`, which imports NumPy
+    *(".jsonl", ".jsonl.gz", ".csv", ".parquet", ".mol"),
+    *(".gml", ".graphml", ".gexf", ".edgelist", ".zip"),
+)
 
 
 def complete_dataset(incomplete: str) -> list[str]:

@@ -50,7 +50,7 @@ class Lines:
 
 
 @contextmanager
-def epochs_bar(method: Method, console: Console) -> Iterator[Callable[[Epoch], None]]:
+def epochs_bar(method: Method, console: Console = console) -> Iterator[Callable[[Epoch], None]]:
     """A progress bar over the epochs, with loss and accuracy. Yields a function to call after each epoch."""
     total = method.training.epochs
     if not console.is_terminal:

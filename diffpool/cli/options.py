@@ -44,7 +44,7 @@ DataDir = Annotated[
 Smiles = Annotated[
     str | None,
     typer.Option(
-        help="Column of a CSV file with SMILES strings.",
+        help="Column of a CSV or Parquet file with SMILES strings.",
         metavar="COLUMN",
         show_default="smiles",
         rich_help_panel=DATA,
@@ -53,8 +53,26 @@ Smiles = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(
-        help="Column of a CSV file with a number to predict.",
+        help="Column of a CSV or Parquet file with a number to predict.",
         metavar="COLUMN",
+        rich_help_panel=DATA,
+    ),
+]
+NodeAttributes = Annotated[
+    str | None,
+    typer.Option(
+        help="Node attributes of GML, GraphML and GEXF files to use, separated by commas; `''` for none.",
+        metavar="NAME,NAME",
+        show_default="all",
+        rich_help_panel=DATA,
+    ),
+]
+EdgeAttributes = Annotated[
+    str | None,
+    typer.Option(
+        help="The same for edge attributes.",
+        metavar="NAME,NAME",
+        show_default="all",
         rich_help_panel=DATA,
     ),
 ]
@@ -77,9 +95,21 @@ class Source:
     label: Annotated[
         str | None,
         typer.Option(
-            help="Column of a CSV file with the class.", metavar="COLUMN", rich_help_panel=DATA
+            help="Column of a CSV or Parquet file with the class.",
+            metavar="COLUMN",
+            rich_help_panel=DATA,
         ),
     ] = None
+    node_attributes: NodeAttributes = None
+    edge_attributes: EdgeAttributes = None
+
+    def chosen_attributes(self) -> tuple[list[str] | None, list[str] | None]:
+        """The names of node and edge attributes to use; None: all of them."""
+        return _names(self.node_attributes), _names(self.edge_attributes)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 @dataclass(frozen=True)

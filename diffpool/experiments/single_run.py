@@ -23,6 +23,7 @@ from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import prepared
 from diffpool.experiments.provenance import training_key
+from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Cohort,
@@ -138,6 +139,7 @@ def fit(
             interrupted = True
             cohort.load_state(state)  # the interruption may have left it in the middle of an epoch
             rows = rows[: cohort.epoch]
+            progress.write_metrics(rows)
             progress.save(state)
         cohort.restore_best()
         if out is not None:
@@ -182,8 +184,13 @@ class _Progress:
             raise SettingError(
                 f"expected epochs 1 to {epochs} in {self.metrics}, got others: the file was changed. Leave out --resume"
             )
-        self.metrics.write_text("".join(_line(row) for row in rows))
+        self.write_metrics(rows)
         return rows, dict(found.cohort)
+
+    def write_metrics(self, rows: list[Epoch]) -> None:
+        """Replace metrics.jsonl: its last line may be missing or incomplete after an interruption."""
+        with atomic_write(self.metrics) as temporary:
+            temporary.write_text("".join(_line(row) for row in rows))
 
     def _read(self) -> list[Epoch]:
         """The complete lines of metrics.jsonl."""

@@ -213,6 +213,45 @@ def test_every_command_prints_json(tmp_path: Path) -> None:
     assert facts["graphs"] == 20
 
 
+def test_graph_files_are_trained_on_and_predicted_with_chosen_attributes(tmp_path: Path) -> None:
+    nx = pytest.importorskip("networkx")
+    for name, make in (("ring", nx.cycle_graph), ("star", nx.star_graph)):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for n in range(5, 17):
+            graph = make(n)
+            nx.set_node_attributes(graph, {v: f"{name} {n} {v}" for v in graph}, "key")
+            nx.set_node_attributes(graph, {v: v / n for v in graph}, "height")
+            nx.write_gml(graph, tmp_path / "set" / name / f"{n}.gml")
+    data, out = str(tmp_path / "set"), str(tmp_path / "m")
+    result = CliRunner().invoke(app, ["train", data, "--out", out, *SMALL])
+    assert "attribute 'key' to be a label that nodes share" in str(result.exception)
+    chosen = ["--node-attributes", "height"]
+    result = CliRunner().invoke(app, ["train", data, "--out", out, *chosen, *SMALL])
+    assert result.exit_code == 0, result.output
+    predictions = tmp_path / "p.csv"
+    graph = str(tmp_path / "set" / "ring" / "7.gml")
+    words = ["predict", out, graph, "--out", str(predictions), *chosen]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert len(predictions.read_text().splitlines()) == 2
+    facts = json.loads(CliRunner().invoke(app, ["data", data, "--json", *chosen]).stdout)
+    assert facts["class_counts"] == {"ring": 12, "star": 12}
+
+
+def test_warnings_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graphs = tmp_path / "graphs.jsonl"
+    names = [{"edges": [], "node_labels": [f"{g} {n}" for n in range(4)]} for g in range(20)]
+    graphs.write_text("".join(json.dumps(graph) + "\n" for graph in names))
+    monkeypatch.setattr("sys.argv", ["diffpool", "data", str(graphs)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("diffpool: warning: graphs: node label 1 has 80 different words")
+
+
 # --- Ctrl-C -------------------------------------------------------------------------------------------------------
 
 

@@ -9,11 +9,13 @@ from typer.testing import CliRunner
 
 from diffpool.cli.commands import app
 from diffpool.cli.completion import (
+    SUFFIXES,
     complete_dataset,
     complete_features,
     complete_grid,
     complete_settings,
 )
+from diffpool.data.sources import FILE_SUFFIXES
 
 
 def test_data_sets_are_completed_by_name_folder_and_file(
@@ -32,6 +34,10 @@ def test_data_sets_are_completed_by_name_folder_and_file(
     assert complete_dataset("da") == ["data/"]
     assert complete_dataset("data/") == ["data/MYSET.zip"]
     assert complete_dataset("no-such-folder/") == []
+
+
+def test_every_kind_of_file_is_completed() -> None:
+    assert set(SUFFIXES) == set(FILE_SUFFIXES)
 
 
 def test_features_are_completed_one_by_one() -> None:

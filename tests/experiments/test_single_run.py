@@ -116,6 +116,19 @@ def test_an_interruption_in_the_middle_of_an_epoch_loses_only_this_epoch(
     assert_the_same_result(tmp_path, complete)
 
 
+def test_an_interruption_while_the_metrics_are_written_loses_no_epoch(
+    dataset: GraphDataset, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: object, row: Epoch, state: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(single_run._Progress, "add", stop)
+        assert len(train_once(METHOD, dataset, tmp_path).epochs) == 1
+    train_once(METHOD, dataset, tmp_path, resume=True)
+    assert_the_same_result(tmp_path, complete)
+
+
 def test_a_crash_loses_only_what_came_after_the_last_checkpoint(
     dataset: GraphDataset, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
