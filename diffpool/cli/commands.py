@@ -57,6 +57,7 @@ from diffpool.cli.options import (
     with_options,
 )
 from diffpool.errors import DiffPoolError, SettingError, did_you_mean
+from diffpool.experiments.grid import parse_grid
 from diffpool.experiments.methods import (
     KERNEL_METHODS,
     METHODS,
@@ -249,6 +250,7 @@ def evaluate(
     else:
         _check_network_options(method, kernel)
         chosen = settings_for(method, dataset, **settings)
+        parse_grid(grid or ())  # a mistake answers at once
         from diffpool.experiments import choose_protocol, needs_edges, prepared
         from diffpool.experiments import evaluate as evaluate_network
 

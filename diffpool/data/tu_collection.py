@@ -110,6 +110,8 @@ def _check(path: Path, name: str) -> None:
 
 def _suggestion(name: str, folder: Path | None) -> str:
     """A question with similar names that exist; empty if there are none."""
+    if Path(name).exists():  # a path has a slash or a suffix
+        return f"Did you mean ./{name}?"
     here = []
     if folder is not None:
         with read_errors(folder):
