@@ -33,7 +33,14 @@ COMMANDS = {
     "an unknown method to evaluate": ["evaluate", "ENZYMES", "--method", "grapsage"],
     "an invalid setting": ["train", "--epochs", "0"],
     "an unknown setting": ["train", "--set", "hiden=3"],
-    "an unknown setting in a grid": [*["evaluate", "ENZYMES", "--protocol", "nested", "--grid", "hiden=3"]],
+    "an unknown setting in a grid": [
+        "evaluate",
+        "ENZYMES",
+        "--protocol",
+        "nested",
+        "--grid",
+        "hiden=3",
+    ],
     "an argument that is missing": ["predict"],
 }
 
