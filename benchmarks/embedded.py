@@ -1,8 +1,8 @@
 """Which methods solve the embedded data? DiffPool does; flat GraphSAGE of the same depth and width does not.
 
 By default there are five seeds; a seed determines the data, the split, the parameters and the order of the batches.
-`graphsage-max` is the flat network with max readout, which has a shortcut on this data (see diffpool/data/embedded.py);
-`diffpool-max` is DiffPool with that readout. Each row has its own record.
+`graphsage-max` is the flat network with max readout, which has a shortcut on this data (see
+diffpool/data/generated.py); `diffpool-max` is DiffPool with that readout. Each row has its own record.
 """
 
 from __future__ import annotations

@@ -1,15 +1,22 @@
-"""Hierarchical graph classification with differentiable pooling (Ying et al., 2018)."""
+"""Hierarchical graph classification with differentiable pooling (Ying et al., 2018).
 
-from typing import Any
+Names are imported on first use, so that `import diffpool` and `diffpool --help` do not wait for torch.
+"""
 
-from diffpool.architecture import Architecture
-from diffpool.builder import build
-from diffpool.data import GraphDataset, RawGraphs, as_raw, embedded, load_dataset, read_graphs
+from typing import TYPE_CHECKING
+
 from diffpool.errors import DiffPoolError
-from diffpool.graphs import DenseGraphs, SparseGraphs
-from diffpool.nn import DiffPool, GraphClassifier
-from diffpool.training import TrainedModel, Training, load_model, save_model, train
+from diffpool.lazy import lazy_names
 from diffpool.version import VERSION
+
+if TYPE_CHECKING:
+    from diffpool.architecture import Architecture
+    from diffpool.builder import build
+    from diffpool.data import GraphDataset, RawGraphs, as_raw, embedded, load_dataset, read_graphs
+    from diffpool.estimator import DiffPoolClassifier, DiffPoolRegressor
+    from diffpool.graphs import DenseGraphs, SparseGraphs
+    from diffpool.nn import DiffPool, GraphClassifier
+    from diffpool.training import TrainedModel, Training, load_model, save_model, train
 
 __version__ = VERSION
 
@@ -37,13 +44,19 @@ __all__ = [
     "train",
 ]
 
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "architecture": "Architecture",
+        "builder": "build",
+        "data": "GraphDataset RawGraphs as_raw embedded load_dataset read_graphs",
+        "estimator": "DiffPoolClassifier DiffPoolRegressor",
+        "graphs": "DenseGraphs SparseGraphs",
+        "nn": "DiffPool GraphClassifier",
+        "training": "TrainedModel Training load_model save_model train",
+    },
+)
 
-def __getattr__(name: str) -> Any:
-    if name in (
-        "DiffPoolClassifier",
-        "DiffPoolRegressor",
-    ):  # imported on first use, because it imports scikit-learn
-        from diffpool import estimator
 
-        return getattr(estimator, name)
-    raise AttributeError(f"module 'diffpool' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return __all__

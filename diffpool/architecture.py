@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from diffpool.errors import SettingError
-from diffpool.nn.classifier import Clusters, share
 from diffpool.settings import check_settings, setting
+
+if TYPE_CHECKING:
+    from diffpool.nn.classifier import Clusters
 
 CONVOLUTIONS = (
     "sage",
@@ -236,6 +239,8 @@ def flat(architecture: Architecture) -> Architecture:
 
 def cluster_counts(architecture: Architecture, largest: int) -> tuple[Clusters, ...]:
     """The number of clusters of each pooling if the largest graph of the data set has `largest` nodes."""
+    from diffpool.nn.classifier import Clusters, share  # imports torch, which settings do not need
+
     if isinstance(architecture.clusters, tuple):
         return tuple(Clusters(count) for count in architecture.clusters)
     ratio = architecture.cluster_ratio

@@ -1,5 +1,8 @@
 """Errors that a user can fix. The command line prints them on one line and exits with status 2."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class DiffPoolError(Exception):
     """The base class. The message says what was expected, what was given, and what to do."""
@@ -26,3 +29,17 @@ class TrainingError(DiffPoolError):
     def __init__(self, message: str, model: int | None = None):
         super().__init__(message)
         self.model = model
+
+
+def did_you_mean(name: str, known: Iterable[str], prefix: str = ". ") -> str:
+    """The end of a message about an unknown name: `. Did you mean hidden?`, or empty if no known name is similar.
+
+    Case, and the difference between - and _, do not matter.
+    """
+    found = {_folded(candidate): candidate for candidate in known}
+    close = difflib.get_close_matches(_folded(name), found, n=3, cutoff=0.6)
+    return f"{prefix}Did you mean {' or '.join(found[match] for match in close)}?" if close else ""
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-")

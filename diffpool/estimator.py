@@ -1,13 +1,16 @@
-"""Estimators for scikit-learn: `fit`, `predict`, `predict_proba` and `score` on graphs in any form.
+"""Estimators for scikit-learn: `fit`, `predict`, `predict_proba`, `transform` and `score` on graphs in any form.
 
-Graphs are a list of PyTorch Geometric, NetworkX or SciPy graphs, a PyG data set, or `RawGraphs` (`diffpool.read_graphs`
-reads files). The estimators work in `cross_val_score`, `GridSearchCV` and pipelines.
+Graphs are a list of PyTorch Geometric, NetworkX or SciPy graphs or of SMILES, a PyG data set, or `RawGraphs`
+(`diffpool.read_graphs` reads files). The estimators work in `cross_val_score`, `GridSearchCV` and pipelines.
+Meta-estimators that insist on an array with two dimensions, such as `BaggingClassifier`, take
+`diffpool.data.as_column(graphs)`.
 """
 
 from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -23,6 +26,7 @@ from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.training import Epoch, TrainedModel
+from diffpool.training.devices import select_device
 
 # The parameter of each setting. An estimator has a method `clusters`, and `seed` is declared by `__init__`.
 PARAMETERS = {
@@ -42,9 +46,12 @@ class _Estimator(BaseEstimator):
         features: str = "auto",
         edge_features: bool = False,
         directed: bool = False,
+        node_attributes: Sequence[str] | None = None,
+        edge_attributes: Sequence[str] | None = None,
         validation: float = 0.1,
         seed: int = 0,
-        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
         verbose: bool = False,
         **settings: Any,
     ):
@@ -56,12 +63,21 @@ class _Estimator(BaseEstimator):
         self.features = features
         self.edge_features = edge_features
         self.directed = directed
+        self.node_attributes = node_attributes
+        self.edge_attributes = edge_attributes
         self.validation = validation
         self.seed = seed
+        self.random_state = random_state
         self.device = device
         self.verbose = verbose
         for name in PARAMETERS:
             setattr(self, name, settings.get(name))
+
+    def _raw(self, graphs: Any, y: Any = None) -> RawGraphs:
+        """The graphs, with the chosen attributes."""
+        return as_raw(
+            graphs, y, node_attributes=self.node_attributes, edge_attributes=self.edge_attributes
+        )
 
     def _fit(self, raw: RawGraphs) -> Self:
         if not 0 < self.validation < 1:
@@ -72,19 +88,28 @@ class _Estimator(BaseEstimator):
         changes = {name: value for name, value in values.items() if value is not None}
         if self.edge_features:
             changes.setdefault("conv", "edge-sage")
-        method = settings_for(self.method, raw.name, seed=self.seed, **changes)
-        edges = method.architecture.edges
-        dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(self.device)
-        outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)
+        method = settings_for(self.method, raw.name, seed=self._seed(), **changes)
+        edges, device = method.architecture.edges, select_device(self.device)
+        dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(device)
+        fold = self._fold(dataset, method.training.seed)
+        outcome = fit(method, dataset, fold, watch=self._watch)
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs
         self.n_features_in_ = dataset.num_features
         return self
 
-    def _fold(self, dataset: GraphDataset) -> Fold:
+    def _seed(self) -> int:
+        """`random_state` if it is given, otherwise `seed`."""
+        if self.random_state is None:
+            return self.seed
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1))
+        return self.random_state
+
+    def _fold(self, dataset: GraphDataset, seed: int) -> Fold:
         """The training and validation graphs; with too few graphs, both are all graphs."""
         try:
-            return single_split(dataset.y.cpu(), self.seed, self.validation, test=0)
+            return single_split(dataset.y.cpu(), seed, self.validation, test=0)
         except DataError:
             everything = np.arange(len(dataset))
             return Fold(everything, everything, everything[:0])
@@ -99,7 +124,12 @@ class _Estimator(BaseEstimator):
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] for each pooling."""
         check_is_fitted(self)
-        return self.model_.clusters(graphs)
+        return self.model_.clusters(self._raw(graphs))
+
+    def transform(self, graphs: Any) -> np.ndarray:
+        """The embedding of each graph, from which the last layers compute the output: [B, D]."""
+        check_is_fitted(self)
+        return self.model_.embed(self._raw(graphs))
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
         """Write a model directory, which `diffpool.load_model` and `diffpool predict` read.
@@ -150,9 +180,11 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         features: Node features separated by commas, or "auto"; see `diffpool.data.features`.
         edge_features: Use edge labels and attributes, with the convolution edge-sage unless `conv` is given.
         directed: Use edges in the given direction only.
+        node_attributes, edge_attributes: Attributes of NetworkX graphs to use; by default all of them.
         validation: Fraction of the graphs used to choose the best epoch.
         seed: Random seed for the split, the initial parameters, the batches and dropout.
-        device: "cpu" or "cuda".
+        random_state: An int or `RandomState` that replaces `seed`. Meta-estimators such as `BaggingClassifier` use it.
+        device: "cpu", "cuda", or "auto": CUDA if available.
         verbose: Print a line for each epoch.
         {settings}
 
@@ -164,7 +196,7 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
     def fit(self, graphs: Any, y: Any = None) -> Self:
         """Train on graphs with the classes `y`, which may be omitted if the graphs contain their classes."""
-        raw = as_raw(graphs, _classes(y))
+        raw = self._raw(graphs, _classes(y))
         if raw.classes is None:
             raise DataError("expected a class for every graph, got none: pass them as y")
         given = np.array(raw.classes.names[0]) if y is None else np.unique(np.asarray(y))
@@ -174,6 +206,9 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         self.classes_: np.ndarray = np.array([value_of[name] for name in names])
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        return _graph_tags(super().__sklearn_tags__())
+
     def predict(self, graphs: Any) -> np.ndarray:
         """The class of each graph: [B]."""
         best = self.predict_proba(graphs).argmax(1)
@@ -182,13 +217,18 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
     def predict_proba(self, graphs: Any) -> np.ndarray:
         """The probability of each class in `classes_`: [B, C]."""
         check_is_fitted(self)
-        return self.model_.predict_proba(graphs)
+        return self.model_.predict_proba(self._raw(graphs))
+
+    def predict_log_proba(self, graphs: Any) -> np.ndarray:
+        """The logarithm of the probability of each class in `classes_`: [B, C]."""
+        check_is_fitted(self)
+        return self.model_.predict_log_proba(self._raw(graphs))
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, from 0 to 1."""
         found = self.predict(graphs)
         if y is None:
-            raw = as_raw(graphs)
+            raw = self._raw(graphs)
             if raw.classes is None:
                 raise DataError("expected a class for every graph, got none: pass them as y")
             y, found = raw.classes.words(), np.array([str(c) for c in found])
@@ -202,7 +242,8 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
     Every setting of the method is a keyword argument; None, the default, leaves it to the method and the data set.
 
     Args:
-        method, features, edge_features, directed, validation, seed, device, verbose: See `DiffPoolClassifier`.
+        method, features, edge_features, directed, node_attributes, edge_attributes: See `DiffPoolClassifier`.
+        validation, seed, random_state, device, verbose: See `DiffPoolClassifier`.
         {settings}
 
     Attributes:
@@ -212,23 +253,39 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
 
     def fit(self, graphs: Any, y: Any = None) -> Self:
         """Train on graphs with the targets `y` [B] or [B, T], which may be omitted if the graphs contain them."""
-        raw = as_raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
+        raw = self._raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
         if raw.targets is None:
             raise DataError("expected a target for every graph, got none: pass them as y")
         return self._fit(replace(raw, classes=None))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = _graph_tags(super().__sklearn_tags__())
+        tags.target_tags.multi_output = True
+        return tags
+
     def predict(self, graphs: Any) -> np.ndarray:
         """The targets of each graph: [B], or [B, T] for several targets."""
         check_is_fitted(self)
-        return self.model_.predict(graphs)
+        return self.model_.predict(self._raw(graphs))
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination R²."""
         if y is None:
-            y = as_raw(graphs).targets
+            y = self._raw(graphs).targets
             if y is None:
                 raise DataError("expected a target for every graph, got none: pass them as y")
         return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
+
+
+def _graph_tags(tags: Any) -> Any:
+    """What scikit-learn may assume: the input is a list of graphs, not a table, and `y` may be part of it."""
+    from sklearn.utils import TransformerTags  # since scikit-learn 1.6, as tags in this form are
+
+    tags.input_tags.two_d_array = False
+    tags.target_tags.required = False
+    tags.transformer_tags = TransformerTags(preserves_dtype=[])
+    tags.no_validation = True
+    return tags
 
 
 def _classes(y: Any) -> np.ndarray | None:

@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from diffpool.errors import SettingError
+from diffpool.errors import SettingError, did_you_mean
 
 _KEY = "setting"
 MAX_ITEMS = 100  # of a list: guards against damaged files
@@ -78,7 +78,7 @@ class Setting:
             expected = f"to be {self.type_text()}"
             if _is_number(value):
                 expected = self.range_text() or "to be finite"
-            raise SettingError(f"expected {self.name} {expected}, got {value!r}")
+            raise SettingError(f"expected {self.name} {expected}, got {value!r}{self._hint(value)}")
         return value
 
     def parse(self, text: str) -> Any:
@@ -90,7 +90,14 @@ class Setting:
                 continue
             if kind is not str or not self.choices or value in self.choices:
                 return self.check(value)
-        raise SettingError(f"expected {self.name} to be {self.type_text()}, got {text!r}")
+        hint = self._hint(text)
+        raise SettingError(f"expected {self.name} to be {self.type_text()}, got {text!r}{hint}")
+
+    def _hint(self, value: Any) -> str:
+        """A similar choice for a word that is none of the choices."""
+        words = value if isinstance(value, tuple) else (value,)
+        wrong = [w for w in words if isinstance(w, str) and w not in self.choices]
+        return did_you_mean(wrong[0], self.choices) if wrong else ""
 
     def _allows(self, value: Any) -> bool:
         """Whether a number, or a number in a list, is in the range, and whether a string is one of the choices."""

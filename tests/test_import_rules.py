@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -93,14 +95,58 @@ def test_third_party_packages_are_imported_only_where_allowed(module: str) -> No
         assert "everywhere" in homes or any(f"{module}.".startswith(f"{home}.") for home in homes)
 
 
-def test_importing_the_package_loads_torch_numpy_and_safetensors_only() -> None:
-    """In a new process; modules that torch itself loads, now or later, do not count."""
-    code = "import sys, torch, numpy; before = set(sys.modules); import diffpool; "
-    code += "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+def loaded_by(code: str) -> set[str]:
+    """The packages that a new process has imported after this code."""
+    code += "; import sys; print(*{m.split('.')[0] for m in sys.modules})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(run.stdout.split())
+    return set(run.stdout.split())
+
+
+HEAVY = {"torch", "numpy", "safetensors", "scipy", "sklearn", "matplotlib", "typer", "rich"}
+
+
+def test_importing_the_package_loads_no_other_package() -> None:
+    loaded = loaded_by("import diffpool")
     assert "diffpool" in loaded
+    assert not loaded & HEAVY
+
+
+def test_settings_are_declared_without_torch_and_numpy() -> None:
+    code = "import diffpool.experiments.methods, diffpool.experiments.grid"
+    assert not loaded_by(code) & HEAVY
+
+
+def test_training_needs_torch_numpy_and_safetensors_only() -> None:
+    """Modules that torch itself loads, now or later, do not count."""
+    loaded = loaded_by("import diffpool; diffpool.train, diffpool.load_model, diffpool.embedded")
+    assert {"torch", "numpy", "safetensors"} <= loaded
     assert not loaded & {"sklearn", "scipy", "matplotlib", "torch_geometric", "typer", "rich"}
+
+
+LAZY = ["diffpool", "diffpool.data", "diffpool.training", "diffpool.experiments"]
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_every_public_name_exists_and_is_known_to_type_checkers(package: str) -> None:
+    module = importlib.import_module(package)
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).read_text())
+    typed = {
+        alias.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for alias in n.names
+    }
+    for name in module.__all__:
+        value = getattr(module, name)
+        assert not isinstance(value, ModuleType), f"{package}.{name} is also the name of a module"
+        assert name in typed or name == "__version__"
+
+
+def test_a_missing_name_and_a_submodule_behave_as_usual() -> None:
+    with pytest.raises(AttributeError, match="module 'diffpool' has no attribute 'nothing'"):
+        _ = diffpool.nothing
+    with pytest.raises(ImportError):
+        exec("from diffpool.training import nothing")
+    code = "import diffpool; assert diffpool.data.jsonl.__name__ == 'diffpool.data.jsonl'"
+    assert "torch" in loaded_by(code)
 
 
 @pytest.mark.parametrize("module", modules())

@@ -1,36 +1,51 @@
-"""The commands of `diffpool`: arguments in, results out, and one clear line for a mistake."""
+"""The commands of `diffpool`: arguments in, results out, and one clear line for a mistake.
+
+Modules that import NumPy or torch are imported by the functions that need them, so that help, completion and mistakes
+answer at once.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
+from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import (
     console,
     describe,
     download_bar,
     epochs_bar,
-    errors,
     graphs_bar,
+    outcome_facts,
     preparing_bar,
     print_outcome,
     print_statistics,
+    progress_console,
 )
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
 from diffpool.cli.options import (
+    Command,
     DataDir,
     Device,
     DeviceName,
+    EdgeAttributes,
+    Grid,
+    HelpAll,
     Inputs,
     Json,
     KernelOptions,
+    NodeAttributes,
+    Quiet,
+    Resume,
     Run,
     Seed,
     Settings,
@@ -41,29 +56,21 @@ from diffpool.cli.options import (
     name_option,
     with_options,
 )
-from diffpool.data import GraphDataset, RawGraphs, embedded, iter_graphs, read_raw
-from diffpool.data.sources import count_graphs, is_path
-from diffpool.data.statistics import statistics
-from diffpool.errors import DiffPoolError, SettingError
-from diffpool.experiments import (
+from diffpool.errors import DiffPoolError, SettingError, did_you_mean
+from diffpool.experiments.grid import parse_grid
+from diffpool.experiments.methods import (
     KERNEL_METHODS,
-    KERNEL_PROTOCOLS,
     METHODS,
-    PROTOCOLS,
-    Evaluation,
-    Outcome,
-    choose_kernel_protocol,
-    choose_protocol,
-    evaluate_kernel,
     kernel_method,
-    needs_edges,
-    prepared,
     settings_for,
-    train_once,
+    unknown_method,
 )
-from diffpool.experiments import evaluate as evaluate_network
-from diffpool.training import load_model, reserve_directory, unseen_message, write_predictions
+from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
 from diffpool.version import VERSION
+
+if TYPE_CHECKING:
+    from diffpool.data import GraphDataset, RawGraphs
+    from diffpool.experiments import Evaluation, Outcome
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -73,11 +80,12 @@ app = typer.Typer(
 )
 
 ALL_METHODS = {**METHODS, **KERNEL_METHODS}
-ALL_PROTOCOLS = {**PROTOCOLS, **KERNEL_PROTOCOLS}
+ALL_PROTOCOLS = {**PROTOCOL_SUMMARIES, **KERNEL_PROTOCOL_SUMMARIES}
 # The options of `diffpool evaluate` that a kernel has.
 KERNEL_OPTIONS = {
     *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs", "no_labels"),
-    *("data_dir", "smiles", "label", "as_json"),
+    *("data_dir", "smiles", "label", "node_attributes", "edge_attributes"),
+    *("as_json", "quiet", "help_all"),
 }
 
 INTERRUPTED = 130  # exit code
@@ -108,14 +116,16 @@ def top(
         console.print(context.get_help())
 
 
-@app.command(epilog=listing(Methods=METHODS))
+@app.command(cls=Command, epilog=listing(Methods=METHODS))
 @with_options
 def train(
     dataset: Annotated[
         str,
         typer.Argument(
             help="`embedded` (generated, needs no file), the name of a TU data set such as ENZYMES, "
-            "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv."
+            "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv, graphs.parquet, graph.gml, …; "
+            "see docs/own-graphs.md.",
+            autocompletion=complete_dataset,
         ),
     ] = "embedded",
     method: Annotated[str, name_option("Method to train", METHODS)] = "diffpool",
@@ -127,7 +137,11 @@ def train(
     ] = False,
     seed: Seed = 0,
     *,
+    resume: Resume = False,
     device: Device,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    help_all: HelpAll = False,
     data: Inputs,
     target: Target = None,
     settings: Settings,
@@ -137,6 +151,9 @@ def train(
     The other 10 % validate: training stops early, and the epoch with the lowest validation loss is kept.
     OUT receives the model (**config.json** and **model-….safetensors**), **metrics.jsonl** (a line for each epoch) and
     **clusters.png** (a test graph and its coarsened graphs). A model in OUT is only replaced with --overwrite.
+
+    Ctrl-C ends the training: the best model so far is saved, and the exit code is 130. The same command with
+    `--resume` continues, also after a crash, and ends with the same model as without the interruption.
 
     **Examples**
 
@@ -149,23 +166,36 @@ def train(
     - `diffpool train molecules.csv --smiles smiles --label active`
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
+    from diffpool.experiments import prepared, train_once
+
     device_name = device.select()
-    _check_out(out, overwrite)
-    graphs = _load(dataset, seed, data, chosen.architecture.edges, target).to(device_name)
-    with preparing_bar() as preparing:
+    _check_out(out, overwrite or resume)
+    shown = progress_console(quiet, stderr=as_json)
+    graphs = _load(dataset, seed, data, chosen.architecture.edges, target, quiet=quiet)
+    graphs = graphs.to(device_name)
+    with preparing_bar(shown) as preparing:
         chosen, graphs = prepared(chosen, graphs, preparing)
-    describe(graphs, chosen)
-    with epochs_bar(chosen) as watch:
-        outcome = train_once(chosen, graphs, out, watch, overwrite)
-    _draw(outcome, out)
-    print_outcome(outcome)
-    console.print(f"written to {out}")
+    describe(graphs, chosen, shown)
+    with epochs_bar(chosen, shown) as watch:
+        outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
+    _draw(outcome, out, shown)
+    if as_json:
+        print(json.dumps({**outcome_facts(outcome), "out": str(out)}))
+    else:
+        print_outcome(outcome)
+        shown.print(f"written to {out}")
+    if outcome.interrupted:
+        _stop(
+            f"stopped after epoch {len(outcome.epochs)}: the best model so far is in {out}. "
+            "The same command with --resume continues the training."
+        )
 
 
 @app.command(
+    cls=Command,
     epilog=listing(
         Protocols=ALL_PROTOCOLS, Methods=METHODS, Methods_with_a_kernel_and_an_SVM=KERNEL_METHODS
-    )
+    ),
 )
 @with_options
 def evaluate(
@@ -173,7 +203,8 @@ def evaluate(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="`embedded`, the name of a TU data set, or a file; see `diffpool train`."
+            help="`embedded`, the name of a TU data set, or a file; see `diffpool train`.",
+            autocompletion=complete_dataset,
         ),
     ],
     method: Annotated[str, name_option("Method to evaluate", ALL_METHODS)] = "diffpool",
@@ -184,14 +215,7 @@ def evaluate(
     *,
     run: Run,
     device: Device,
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="For **nested**: values to choose from, such as `hidden=32,64`; may be repeated.",
-            metavar="NAME=VALUE,VALUE",
-            show_default="three learning rates, two weight decays",
-        ),
-    ] = None,
+    grid: Grid = None,
     cohort: Annotated[
         int | None,
         typer.Option(
@@ -200,6 +224,8 @@ def evaluate(
         ),
     ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
+    help_all: HelpAll = False,
     kernel: KernelOptions,
     data: Inputs,
     settings: Settings,
@@ -218,32 +244,35 @@ def evaluate(
 
     - `diffpool evaluate ENZYMES --protocol nested --folds ENZYMES_splits.json --grid hidden=32,64`
     """
-    shown = errors if as_json else console
+    if method not in ALL_METHODS:
+        raise unknown_method(method, ALL_METHODS)
+    shown = progress_console(quiet, stderr=as_json)
     if method in KERNEL_METHODS:
         _check_kernel_options(context, method)
         result = _evaluate_kernel(method, protocol, dataset, run, data, kernel, shown)
-    elif method in METHODS:
+    else:
         _check_network_options(method, kernel)
         chosen = settings_for(method, dataset, **settings)
+        parse_grid(grid or ())  # a mistake answers at once
+        from diffpool.experiments import choose_protocol, needs_edges, prepared
+        from diffpool.experiments import evaluate as evaluate_network
+
         rules = choose_protocol(protocol or "tenfold", grid, settings)
         device_name = device.select()
-        graphs = _load(dataset, run.seed, data, needs_edges(chosen, rules)).to(device_name)
-        with preparing_bar() as preparing:
+        graphs = _load(dataset, run.seed, data, needs_edges(chosen, rules), quiet=quiet)
+        graphs = graphs.to(device_name)
+        with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
         title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {graphs.x.device}"
-        with evaluation_display(shown, title) as watch:
+        with _resumable(), evaluation_display(shown, title) as watch:
             result = evaluate_network(
                 chosen, graphs, rules, **vars(run), cohort=cohort, watch=watch, notify=shown.print
             )
-    else:
-        raise SettingError(
-            f"expected the method to be one of {', '.join(ALL_METHODS)}, got {method!r}"
-        )
     if as_json:
         print(json.dumps(result.to_json()))
     else:
         print_evaluation(console, result)
-        console.print(f"recorded in {run.out}")
+        shown.print(f"recorded in {run.out}")
 
 
 def _evaluate_kernel(
@@ -255,18 +284,29 @@ def _evaluate_kernel(
     kernel: KernelOptions,
     shown: Console,
 ) -> Evaluation:
+    from diffpool.experiments import choose_kernel_protocol, evaluate_kernel
+
     chosen, rules = kernel_method(method), choose_kernel_protocol(protocol or "inner-cv")
     if dataset == "embedded":
         raise SettingError(
             "expected a data set of files for a kernel, got embedded: its classes differ by node attributes only, "
             "which kernels do not see"
         )
-    raw = read_input(dataset, source)
+    raw = read_input(dataset, source, None, False, shown.quiet)
     if kernel.no_labels:
         raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {rules.name}"
-    with evaluation_display(shown, title) as watch:
+    with _resumable(), evaluation_display(shown, title) as watch:
         return evaluate_kernel(chosen, raw, rules, **vars(run), jobs=kernel.jobs, watch=watch)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say how to go on after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _stop("stopped. Finished folds are recorded: the same command continues where it stopped.")
 
 
 def _check_kernel_options(context: typer.Context, method: str) -> None:
@@ -288,7 +328,11 @@ def _check_network_options(method: str, kernel: KernelOptions) -> None:
 @with_options
 def data(
     dataset: Annotated[
-        str, typer.Argument(help="The name of a TU data set, such as PROTEINS, or a file.")
+        str,
+        typer.Argument(
+            help="The name of a TU data set, such as PROTEINS, or a file.",
+            autocompletion=complete_dataset,
+        ),
     ],
     *,
     source: Source,
@@ -298,11 +342,12 @@ def data(
         typer.Option(help="Download the data set again, even if it is in the cache."),
     ] = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find a data set, check it, and show its statistics.
 
     A name is looked up in --data-dir (or the folder in DIFFPOOL_DATA), then in the cache, then downloaded from the TU
-    collection. A file is a folder or zip in TU format, JSON lines, or a CSV of molecules.
+    collection. docs/own-graphs.md lists the kinds of files.
 
     **Examples**
 
@@ -312,7 +357,9 @@ def data(
 
     - `diffpool data graphs.jsonl --json`
     """
-    raw = read_input(dataset, source, target, refresh)
+    from diffpool.data.statistics import statistics
+
+    raw = read_input(dataset, source, target, refresh, quiet)
     facts = statistics(raw)
     if as_json:
         print(json.dumps(facts))
@@ -323,11 +370,18 @@ def data(
 @app.command()
 def predict(
     model_dir: Annotated[Path, typer.Argument(help="A folder written by `diffpool train`.")],
-    dataset: Annotated[str, typer.Argument(help="A file, or the name of a data set.")],
+    dataset: Annotated[
+        str,
+        typer.Argument(help="A file, or the name of a data set.", autocompletion=complete_dataset),
+    ],
     out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
     device: DeviceName = "auto",
     data_dir: DataDir = None,
     smiles: Smiles = None,
+    node_attributes: NodeAttributes = None,
+    edge_attributes: EdgeAttributes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Predict the class of every graph with a trained model.
 
@@ -338,46 +392,89 @@ def predict(
 
     - `diffpool predict runs/model graphs.jsonl --out predictions.csv`
     """
+    from diffpool.data import iter_graphs
+    from diffpool.data.sources import count_graphs, is_path
+    from diffpool.training import load_model, unseen_message, write_predictions
+
+    shown = progress_console(quiet)
     model = load_model(model_dir, Device(device, "float32").select())
     if out.is_dir() or not out.resolve().parent.is_dir():
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+    source = Source(
+        data_dir, smiles, node_attributes=node_attributes, edge_attributes=edge_attributes
+    )
     if is_path(dataset):
         total = count_graphs(Path(dataset))
-        parts = iter_graphs(Path(dataset), PART, smiles=smiles)
+        nodes, edges = source.chosen_attributes()
+        parts = iter_graphs(
+            Path(dataset), PART, smiles=smiles, node_attributes=nodes, edge_attributes=edges
+        )
     else:
-        raw = read_input(dataset, Source(data_dir))
+        raw = read_input(dataset, source, quiet=quiet)
         total = len(raw)
         parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
-    with graphs_bar("predicting", total) as advance:
+    with graphs_bar("predicting", total, shown) as advance:
         count, unseen = write_predictions(model, parts, out, advance)
+    if as_json:
+        print(json.dumps({"predictions": count, "out": str(out), "unseen": unseen}))
+        return
     for table, found in unseen.items():
         console.print(unseen_message(table, found))
     console.print(f"{count} predictions written to {out}")
 
 
+def embedded(seed: int) -> GraphDataset:
+    """The generated data set."""
+    from diffpool.data import embedded
+
+    return embedded(seed=seed)
+
+
 def _load(
-    dataset: str, seed: int, inputs: Inputs, edges: bool | None, target: str | None = None
+    dataset: str,
+    seed: int,
+    inputs: Inputs,
+    edges: bool | None,
+    target: str | None = None,
+    quiet: bool = False,
 ) -> GraphDataset:
+    from diffpool.data import GraphDataset
+
     if dataset == "embedded":
         return embedded(seed=seed)
-    raw = read_input(dataset, inputs, target)
+    raw = read_input(dataset, inputs, target, quiet=quiet)
     return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
 
 
 def read_input(
-    dataset: str, source: Source, target: str | None = None, refresh: bool = False
+    dataset: str,
+    source: Source,
+    target: str | None = None,
+    refresh: bool = False,
+    quiet: bool = False,
 ) -> RawGraphs:
-    with download_bar(dataset) as progress:
+    from diffpool.data import read_raw
+
+    nodes, edges = source.chosen_attributes()
+    with download_bar(dataset, progress_console(quiet)) as progress:
         return read_raw(
-            dataset, source.data_dir, source.smiles, source.label, target, refresh, progress
+            dataset,
+            source.data_dir,
+            source.smiles,
+            source.label,
+            target,
+            refresh,
+            progress,
+            node_attributes=nodes,
+            edge_attributes=edges,
         )
 
 
-def _draw(outcome: Outcome, out: Path) -> None:
+def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
     try:
         from diffpool.viz import draw_clusters
     except ImportError:
-        console.print("no picture: `pip install 'diffpool\\[plot]'` adds clusters.png")
+        shown.print("no picture: `pip install 'diffpool\\[plot]'` adds clusters.png")
         return
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
     draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
@@ -394,6 +491,8 @@ def _check_out(out: Path, overwrite: bool) -> None:
         raise SettingError(
             f"expected --out to be a writable folder, got {out} ({error.strerror})"
         ) from error
+    from diffpool.training import reserve_directory
+
     with reserve_directory(out, overwrite):
         pass
 
@@ -402,7 +501,7 @@ def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _print_warning
             code = app(standalone_mode=False)
         if code == INTERRUPTED:  # Typer's code for Ctrl-C
             raise KeyboardInterrupt
@@ -410,17 +509,31 @@ def main() -> None:
     except DiffPoolError as error:
         _complain(str(error))
     except KeyboardInterrupt:
-        print("diffpool: stopped", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        _stop("stopped")
     except Exception as error:
         message = getattr(error, "format_message", None)  # an error of the command-line parser
         if message is None:
             raise
-        _complain(message() or "see diffpool --help")
+        text = message() or "see diffpool --help"
+        if wrong := getattr(error, "option_name", None):  # of an option that does not exist
+            text = f"no such option: {wrong}{did_you_mean(wrong, _options(error), prefix='. ')}"
+        _complain(text)
 
 
-def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
+def _print_warning(message: Warning | str, *details: Any, **more: Any) -> None:
+    print(f"diffpool: warning: {message}", file=sys.stderr)
+
+
+def _options(error: Any) -> list[str]:
+    """The options of the command that an error of the parser is about."""
+    params = error.ctx.command.params if getattr(error, "ctx", None) else []
+    return [name for option in params for name in option.opts]
+
+
+def _stop(message: str) -> NoReturn:
+    """Exit after Ctrl-C, as shells expect it."""
     print(f"diffpool: {message}", file=sys.stderr)
+    sys.exit(INTERRUPTED)
 
 
 def _complain(message: str) -> NoReturn:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -18,18 +19,46 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from diffpool.data import GraphDataset, RawGraphs
-from diffpool.experiments import METHODS, Method, Outcome
-from diffpool.experiments.methods import METHOD_SETTINGS
-from diffpool.training import Epoch
+from diffpool.experiments.methods import METHOD_SETTINGS, METHODS, Method
+
+if TYPE_CHECKING:
+    from diffpool.data import GraphDataset, RawGraphs
+    from diffpool.experiments import Outcome
+    from diffpool.training import Epoch
+
+LINE_SECONDS = 10.0  # between lines of progress, where the output is not a terminal
 
 console = Console(highlight=False)
 errors = Console(highlight=False, stderr=True)
 
 
+def progress_console(quiet: bool, stderr: bool = True) -> Console:
+    """Where progress and remarks are printed: nowhere with `--quiet`, on standard error next to JSON."""
+    return Console(highlight=False, stderr=stderr, quiet=quiet)
+
+
+class Lines:
+    """Progress as plain lines, at most one every few seconds, for output that is not a terminal."""
+
+    def __init__(self, console: Console):
+        self.console, self.last = console, time.monotonic()
+
+    def show(self, text: str, now: bool = False) -> None:
+        if now or time.monotonic() - self.last >= LINE_SECONDS:
+            self.last = time.monotonic()
+            self.console.print(text, markup=False)
+
+
 @contextmanager
-def epochs_bar(method: Method) -> Iterator[Callable[[Epoch], None]]:
+def epochs_bar(method: Method, console: Console = console) -> Iterator[Callable[[Epoch], None]]:
     """A progress bar over the epochs, with loss and accuracy. Yields a function to call after each epoch."""
+    total = method.training.epochs
+    if not console.is_terminal:
+        lines = Lines(console)
+        yield lambda row: lines.show(
+            f"{method.name}: epoch {row.epoch}/{total}, {_scores(row)}", now=row.epoch in (1, total)
+        )
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
@@ -38,17 +67,31 @@ def epochs_bar(method: Method) -> Iterator[Callable[[Epoch], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(method.name, total=method.training.epochs, scores="")
+        task = progress.add_task(method.name, total=total, scores="")
+        yield lambda row: progress.update(task, completed=row.epoch, scores=_scores(row))
 
-        def watch(row: Epoch) -> None:
-            train, validation = percent(row.train_accuracy), percent(row.validation_accuracy)
-            progress.update(
-                task,
-                completed=row.epoch,
-                scores=f"loss {row.train_class_loss:.3f}{train}, val {row.validation_loss:.3f}{validation}",
-            )
 
-        yield watch
+def _scores(row: Epoch) -> str:
+    train, validation = percent(row.train_accuracy), percent(row.validation_accuracy)
+    return f"loss {row.train_class_loss:.3f}{train}, val {row.validation_loss:.3f}{validation}"
+
+
+def outcome_facts(outcome: Outcome) -> dict[str, Any]:
+    """The result of `diffpool train` as plain values, for `--json`."""
+    best = outcome.best_epoch
+    return {
+        "method": outcome.card.method,
+        "dataset": outcome.card.dataset,
+        "epochs": len(outcome.epochs),
+        "best_epoch": best.epoch,
+        "validation_loss": best.validation_loss,
+        "validation_accuracy": best.validation_accuracy,
+        "test_graphs": len(outcome.fold.test),
+        "test_loss": outcome.test.loss,
+        "test_accuracy": outcome.test.accuracy,
+        "seconds": outcome.seconds,
+        "interrupted": outcome.interrupted,
+    }
 
 
 def print_outcome(outcome: Outcome) -> None:
@@ -73,8 +116,16 @@ def percent(accuracy: float | None) -> str:
 
 
 @contextmanager
-def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
+def download_bar(name: str, console: Console) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar that appears with the first byte. Yields a function of the bytes received and their total."""
+    if not console.is_terminal:
+        lines = Lines(console)
+        yield lambda received, total: lines.show(
+            f"downloading {name}: {received / 1e6:.1f}"
+            + ("" if total is None else f"/{total / 1e6:.1f}")
+            + " MB"
+        )
+        return
     columns = (
         TextColumn(f"downloading {name}"),
         BarColumn(bar_width=None),
@@ -82,7 +133,7 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    progress = Progress(*columns, console=errors, transient=True)
+    progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task(name, total=None)
 
     def watch(received: int, total: int | None) -> None:
@@ -97,10 +148,14 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 @contextmanager
-def preparing_bar() -> Iterator[Callable[[float], None]]:
+def preparing_bar(console: Console) -> Iterator[Callable[[float], None]]:
     """A progress bar that appears if structures are precomputed. Yields a function of the fraction that is done."""
+    if not console.is_terminal:
+        lines = Lines(console)
+        yield lambda share: lines.show(f"preparing graphs: {100 * share:.0f} %")
+        return
     columns = (TextColumn("preparing graphs"), BarColumn(bar_width=None), TimeRemainingColumn())
-    progress = Progress(*columns, console=errors, transient=True)
+    progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task("preparing", total=1.0)
 
     def watch(share: float) -> None:
@@ -115,15 +170,25 @@ def preparing_bar() -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def graphs_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def graphs_bar(title: str, total: int | None, console: Console) -> Iterator[Callable[[int], None]]:
     """A progress bar over graphs. Yields a function of the number of graphs to advance by."""
+    if not console.is_terminal:
+        lines, done = Lines(console), 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            lines.show(f"{title}: {done}" + ("" if total is None else f"/{total}") + " graphs")
+
+        yield advance
+        return
     columns = (
         TextColumn(title),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors) as progress:
+    with Progress(*columns, console=console) as progress:
         task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
 
@@ -173,7 +238,7 @@ def _range(names: tuple[str, ...]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{names[0]} … {names[-1]}"
 
 
-def describe(dataset: GraphDataset, method: Method) -> None:
+def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
     """Print the data set, and how the method differs from the paper."""
     outputs = (
         f"{dataset.num_outputs} targets" if dataset.regression else f"{dataset.num_classes} classes"

@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from diffpool.experiments import Evaluation, KernelStatus, Status
+from diffpool.cli.display import LINE_SECONDS
+from diffpool.experiments.status import KernelStatus, Status
+
+if TYPE_CHECKING:
+    from diffpool.experiments import Evaluation
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40  # of curves and bars
-LINE_SECONDS = 10.0  # between plain lines
 
 AnyStatus = Status | KernelStatus
 

@@ -9,18 +9,21 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
-import torch
 import typer
+from typer.core import TyperCommand
 
-from diffpool.data.features import NODE_PARTS
-from diffpool.errors import SettingError
-from diffpool.experiments import parse_settings
+from diffpool.cli.completion import complete_features, complete_grid, complete_settings
+from diffpool.data.feature_names import NODE_PARTS
+from diffpool.errors import SettingError, did_you_mean
+from diffpool.experiments.grid import parse_settings
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.settings import Setting
 
 # Titles of the groups of options, in the order of the help; None are the options that come first.
 DATA, KERNELS, ADVANCED = "Data", "Kernels", "Advanced"
 GROUPS = (None, "Training", "Architecture", DATA, KERNELS, ADVANCED)
+
+ALL_OPTIONS = "diffpool.all-options"  # key in the context's meta: help shows the advanced options
 
 PRECISIONS = {"tf32": "high", "float32": "highest"}  # and PyTorch's names for them
 METAVARS = {
@@ -41,7 +44,7 @@ DataDir = Annotated[
 Smiles = Annotated[
     str | None,
     typer.Option(
-        help="Column of a CSV file with SMILES strings.",
+        help="Column of a CSV or Parquet file with SMILES strings.",
         metavar="COLUMN",
         show_default="smiles",
         rich_help_panel=DATA,
@@ -50,8 +53,26 @@ Smiles = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(
-        help="Column of a CSV file with a number to predict.",
+        help="Column of a CSV or Parquet file with a number to predict.",
         metavar="COLUMN",
+        rich_help_panel=DATA,
+    ),
+]
+NodeAttributes = Annotated[
+    str | None,
+    typer.Option(
+        help="Node attributes of GML, GraphML and GEXF files to use, separated by commas; `''` for none.",
+        metavar="NAME,NAME",
+        show_default="all",
+        rich_help_panel=DATA,
+    ),
+]
+EdgeAttributes = Annotated[
+    str | None,
+    typer.Option(
+        help="The same for edge attributes.",
+        metavar="NAME,NAME",
+        show_default="all",
         rich_help_panel=DATA,
     ),
 ]
@@ -60,6 +81,9 @@ DeviceName = Annotated[
     str, typer.Option(help="`cpu`, `cuda`, `cuda:1`, or `auto`: CUDA if available.", metavar="NAME")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as a JSON object.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print the result and errors only, no progress.")
+]
 
 
 @dataclass(frozen=True)
@@ -71,9 +95,21 @@ class Source:
     label: Annotated[
         str | None,
         typer.Option(
-            help="Column of a CSV file with the class.", metavar="COLUMN", rich_help_panel=DATA
+            help="Column of a CSV or Parquet file with the class.",
+            metavar="COLUMN",
+            rich_help_panel=DATA,
         ),
     ] = None
+    node_attributes: NodeAttributes = None
+    edge_attributes: EdgeAttributes = None
+
+    def chosen_attributes(self) -> tuple[list[str] | None, list[str] | None]:
+        """The names of node and edge attributes to use; None: all of them."""
+        return _names(self.node_attributes), _names(self.edge_attributes)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 @dataclass(frozen=True)
@@ -86,6 +122,7 @@ class Inputs(Source):
             help=f"Node features, separated by commas: {', '.join(f'`{name}`' for name in NODE_PARTS)}; "
             "or `auto`: attributes and labels if there are any, otherwise degree and log-degree.",
             metavar="NAME,NAME",
+            autocompletion=complete_features,
             rich_help_panel=DATA,
         ),
     ] = "auto"
@@ -113,21 +150,16 @@ class Device:
 
     def select(self) -> str:
         """Set the precision of matrix products and return the name of a device that exists."""
+        import torch
+
+        from diffpool.training.devices import select_device
+
         if self.precision not in PRECISIONS:
             names = " or ".join(PRECISIONS)
-            raise SettingError(f"expected --precision to be {names}, got {self.precision!r}")
+            hint = did_you_mean(self.precision, PRECISIONS)
+            raise SettingError(f"expected --precision to be {names}, got {self.precision!r}{hint}")
         torch.set_float32_matmul_precision(PRECISIONS[self.precision])
-        if self.device == "auto":
-            return "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            device = torch.device(self.device)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise SettingError(
-                f"expected --device to be available on this machine, got {self.device!r} ({reason})"
-            ) from error
-        return str(device)
+        return select_device(self.device, "--device")
 
 
 @dataclass(frozen=True)
@@ -172,6 +204,23 @@ class KernelOptions:
     ] = False
 
 
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Continue the interrupted training in OUT, with the same settings."
+    ),
+]
+Grid = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="For **nested**: values to choose from, such as `hidden=32,64`; may be repeated.",
+        metavar="NAME=VALUE,VALUE",
+        show_default="three learning rates, two weight decays",
+        autocompletion=complete_grid,
+    ),
+]
+
+
 class Settings(dict[str, Any]):
     """The settings given on the command line, by name."""
 
@@ -187,12 +236,46 @@ def name_option(text: str, known: Iterable[str], default: str | bool = True) -> 
 
 
 def listing(**groups: Mapping[str, Any]) -> str:
-    """The epilog of a command: names and summaries, by group."""
+    """The epilog of a command: names and summaries, by group. Members are summaries, or have one."""
     lines = []
     for title, members in groups.items():
         lines.append(f"**{title.replace('_', ' ')}**")
-        lines += [f"- `{member.name}`: {member.summary}" for member in members.values()]
+        lines += [f"- `{n}`: {getattr(member, 'summary', member)}" for n, member in members.items()]
     return "\n\n".join(lines)
+
+
+def _show_all_options(context: typer.Context, asked: bool) -> None:
+    if asked:
+        context.meta[ALL_OPTIONS] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all",
+        callback=_show_all_options,
+        is_eager=True,
+        help="Show this message with the advanced options.",
+    ),
+]
+
+
+class Command(TyperCommand):
+    """A command whose `--help` leaves out the advanced options; `--help-all` shows them."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        hidden = []
+        if ALL_OPTIONS not in ctx.meta:
+            hidden = [p for p in self.params if getattr(p, "rich_help_panel", None) == ADVANCED]
+        for option in hidden:
+            option.hidden = True  # type: ignore[attr-defined]
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            for option in hidden:  # completion offers them
+                option.hidden = False  # type: ignore[attr-defined]
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -250,6 +333,7 @@ def _setting_options() -> Iterator[inspect.Parameter]:
         metavar="NAME=VALUE",
         show_default=False,
         help="Change any setting by its name, such as `head=64,32`; may be repeated. docs/settings.md lists them.",
+        autocompletion=complete_settings,
         rich_help_panel=ADVANCED,
     )
     yield _option("words", default=None, annotation=Annotated[list[str] | None, words])

@@ -1,11 +1,18 @@
-from diffpool.data.categories import Categories
-from diffpool.data.convert import as_raw
-from diffpool.data.dataset import GraphBatch, GraphDataset, sparse_graphs
-from diffpool.data.embedded import embedded
-from diffpool.data.features import FeatureMap
-from diffpool.data.raw import RawGraphs
-from diffpool.data.sources import iter_graphs, load_dataset, read_graphs, read_raw
-from diffpool.data.splits import Fold, hold_out, read_folds, single_split, stratified_folds
+"""Reading, checking and converting graphs; features; splits. Names are imported on first use."""
+
+from typing import TYPE_CHECKING
+
+from diffpool.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from diffpool.data.categories import Categories
+    from diffpool.data.convert import as_column, as_raw
+    from diffpool.data.dataset import GraphBatch, GraphDataset, sparse_graphs
+    from diffpool.data.features import FeatureMap
+    from diffpool.data.generated import embedded
+    from diffpool.data.raw import RawGraphs
+    from diffpool.data.sources import iter_graphs, load_dataset, read_graphs, read_raw
+    from diffpool.data.splits import Fold, hold_out, read_folds, single_split, stratified_folds
 
 __all__ = [
     "Categories",
@@ -14,6 +21,7 @@ __all__ = [
     "GraphBatch",
     "GraphDataset",
     "RawGraphs",
+    "as_column",
     "as_raw",
     "embedded",
     "hold_out",
@@ -26,3 +34,17 @@ __all__ = [
     "sparse_graphs",
     "stratified_folds",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "categories": "Categories",
+        "convert": "as_column as_raw",
+        "dataset": "GraphBatch GraphDataset sparse_graphs",
+        "features": "FeatureMap",
+        "generated": "embedded",
+        "raw": "RawGraphs",
+        "sources": "iter_graphs load_dataset read_graphs read_raw",
+        "splits": "Fold hold_out read_folds single_split stratified_folds",
+    },
+)

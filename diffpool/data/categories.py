@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+MAX_CATEGORIES = 50  # different words in a column that are never taken for names of its rows
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Categories:
@@ -65,6 +67,11 @@ class Names(dict[str, int]):
 
     def codes(self, names: Sequence[str]) -> np.ndarray:
         return np.fromiter(map(self.__getitem__, names), np.int32, len(names))
+
+
+def looks_like_names(names: int, rows: int) -> bool:
+    """Whether this number of different words is close to the number of rows: names of the rows, not categories."""
+    return names > MAX_CATEGORIES and 2 * names > rows
 
 
 def numerical_order(name: str) -> tuple[int, float, str]:

@@ -6,6 +6,7 @@ of its training graphs. Here they are raw.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,20 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories
+from diffpool.data.categories import Categories, looks_like_names
+from diffpool.data.feature_names import EDGE_PARTS, NODE_PARTS
 from diffpool.data.raw import RawGraphs
-from diffpool.errors import DataError, SettingError
+from diffpool.errors import DataError, SettingError, did_you_mean
 
-NODE_PARTS = {
-    "attributes": "the node attributes, standardized",
-    "raw-attributes": "the node attributes as they are",
-    "labels": "one-hot node labels",
-    "degree": "one-hot degree",
-    "log-degree": "log(1 + degree), standardized",
-    "clustering": "the clustering coefficient",
-    "constant": "the number 1",
-}
-EDGE_PARTS = {"attributes": "the edge attributes", "labels": "one-hot edge labels"}
 STANDARDIZED = ("attributes", "log-degree")
 MAX_DEGREE = 127  # larger degrees share the last column of the one-hot degree
 
@@ -62,6 +54,7 @@ class FeatureMap:
                 raise SettingError(
                     f"expected features from {', '.join(parts)}, got {unknown[0]!r}. "
                     "Join several with commas, for example labels,degree."
+                    + did_you_mean(unknown[0], parts, prefix=" ")
                 )
         widths = {
             "attributes": self.node_attributes,
@@ -105,6 +98,8 @@ class FeatureMap:
         labels, attributes = raw.node_labels, raw.node_attributes
         use_labels = labels is not None and "labels" in parts
         use_attributes = attributes is not None and wanted[1][0]
+        if use_labels:
+            _warn_of_names(raw)
         return cls(
             nodes=parts,
             edges=tuple(channels),
@@ -200,6 +195,18 @@ def _words(values: Any) -> tuple[str, ...]:
     if len(set(values)) < len(values):
         raise ValueError(f"{values!r} has a word twice")
     return tuple(values)
+
+
+def _warn_of_names(raw: RawGraphs) -> None:
+    """Warn of a node label that is different in nearly every node: each name becomes a column."""
+    labels = raw.node_labels
+    for column, names in enumerate(labels.names if labels is not None else ()):
+        if looks_like_names(len(names), raw.num_nodes):
+            warnings.warn(
+                f"{raw.name}: node label {column + 1} has {len(names):,} different words for {raw.num_nodes:,} nodes, "
+                "and each becomes a column of the features. If they are names of nodes, leave them out",
+                stacklevel=3,
+            )
 
 
 def _default(raw: RawGraphs) -> list[str]:

@@ -9,7 +9,7 @@ import re
 import reprlib
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -103,18 +103,29 @@ class _Graph:
 
 def _chunks(path: Path, size: int | None, name: str | None) -> Iterator[RawGraphs]:
     with _open(path) as file:
-        chunk = _Chunk(path.name.split(".")[0] if name is None else name)
-        for number, line in _lines(path, file):
-            try:
-                chunk.add(_parse(line), number, len(line))
-            except _Fault as fault:
-                raise DataError(f"{path}, line {number}: {fault}") from None
-            if len(chunk.sizes) == size:
-                yield chunk.take()
-        if not chunk.first:
-            raise DataError(f"{path}: the file is empty. Write one graph per line.")
-        if chunk.sizes:
+        yield from parse_lines(path, _lines(path, file), size, name)
+
+
+def parse_lines(
+    path: Path,
+    lines: Iterable[tuple[int, bytes]],
+    size: int | None,
+    name: str | None = None,
+    unit: str = "line",
+) -> Iterator[RawGraphs]:
+    """The graphs of numbered lines, `size` at a time, or all of them."""
+    chunk = _Chunk(path.name.split(".")[0] if name is None else name)
+    for number, line in lines:
+        try:
+            chunk.add(_parse(line), number, len(line))
+        except _Fault as fault:
+            raise DataError(f"{path}, {unit} {number}: {fault}") from None
+        if len(chunk.sizes) == size:
             yield chunk.take()
+    if not chunk.first:
+        raise DataError(f"{path}: the file is empty. Write one graph per {unit}.")
+    if chunk.sizes:
+        yield chunk.take()
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -11,7 +11,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from diffpool.data.categories import Categories, Names
 from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
+from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
 
@@ -52,11 +53,24 @@ def from_smiles(smiles: Sequence[str], y: Any = None, name: str = "molecules") -
     """The molecules of a list of SMILES; `y` as in `as_raw`."""
     if isinstance(smiles, str):
         raise DataError(f"expected a list of SMILES, got one string. Write [{smiles!r}].")
-    molecules = _Molecules(name)
-    for i, text in enumerate(smiles):
-        molecules.add(text, f"molecule {i}")
-    raw = molecules.take()
+    return from_molecules(smiles, y, name)
+
+
+def from_molecules(molecules: Sequence[Any], y: Any = None, name: str = "molecules") -> RawGraphs:
+    """Molecules as SMILES, RDKit molecules or paths of .mol files; `y` as in `as_raw`."""
+    collected = _Molecules(name)
+    for i, molecule in enumerate(molecules):
+        collected.add(molecule, f"molecule {i}")
+    raw = collected.take()
     return raw if y is None else with_answers(raw, y)
+
+
+def read_mol(path: str | Path) -> RawGraphs:
+    """The molecule in a .mol file."""
+    path = Path(path)
+    molecules = _Molecules(path.stem)
+    molecules.add(path, "molecule 0")
+    return molecules.take()
 
 
 def read_molecules(
@@ -66,7 +80,10 @@ def read_molecules(
     target: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> RawGraphs:
-    """The molecules of a CSV file with a header: a column of SMILES and, optionally, of classes or targets."""
+    """The molecules of a CSV file with a header, or of a Parquet file.
+
+    They have a column of SMILES and, optionally, columns of classes or targets.
+    """
     return next(_chunks(Path(path), None, smiles, label, target, name))
 
 
@@ -97,7 +114,7 @@ def _chunks(
     empty = True
     for line, (text, *cells) in rows:
         empty = False
-        where = f"line {line}"
+        where = f"{'row' if path.suffix == '.parquet' else 'line'} {line}"
         if label:
             molecules.add_class(cells.pop(0), label, where)
         if targets:
@@ -112,18 +129,17 @@ def _chunks(
 
 
 def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of these columns, for each row of a CSV file."""
+    """Line number and cells of these columns, for each row of a CSV or Parquet file."""
+    if path.suffix == ".parquet":
+        _check_columns(path, parquet_columns(path), columns)
+        for number, cells in parquet_rows(path, columns):
+            yield number, ["" if cells[c] is None else str(cells[c]).strip() for c in columns]
+        return
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             header = [cell.strip() for cell in next(reader, [])]
-            for column in columns:
-                if header.count(column) != 1:
-                    got = "none" if column not in header else f"{header.count(column)} of them"
-                    raise DataError(
-                        f"{path}: expected one column {column!r}, got {got}. "
-                        f"The file has {', '.join(header) or 'no columns'}."
-                    )
+            _check_columns(path, header, columns)
             indices = [header.index(column) for column in columns]
             for row in reader:
                 if not row:
@@ -148,6 +164,16 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
         ) from error
 
 
+def _check_columns(path: Path, header: list[str], columns: list[str]) -> None:
+    for column in columns:
+        if header.count(column) != 1:
+            got = "none" if column not in header else f"{header.count(column)} of them"
+            raise DataError(
+                f"{path}: expected one column {column!r}, got {got}. "
+                f"The file has {', '.join(header) or 'no columns'}."
+            )
+
+
 class _Molecules:
     """Collects molecules, and the faults of those that cannot be read."""
 
@@ -160,6 +186,7 @@ class _Molecules:
             ) from error
         self.name, self.prefix = name, prefix
         self.parse: Callable[[str], Any] = Chem.MolFromSmiles
+        self.read: Callable[[str], Any] = Chem.MolFromMolFile
         self.quiet: Callable[[], AbstractContextManager[Any]] = rdBase.BlockLogs
         self._clear()
 
@@ -180,16 +207,19 @@ class _Molecules:
         """Number of molecules added, readable or not."""
         return self.count
 
-    def add(self, smiles: Any, where: str) -> None:
+    def add(self, given: Any, where: str) -> None:
+        """Add a molecule: SMILES, an RDKit molecule or the path of a .mol file."""
         self.count += 1
+        form = "a .mol file" if _is_mol_file(given) else "a SMILES"
         try:
             with self.quiet():
-                molecule = self.parse(smiles) if isinstance(smiles, str) else None
-        except UnicodeError:  # half of a surrogate pair
+                molecule = self._molecule(given)
+        except (UnicodeError, OSError):  # half of a surrogate pair; no such file
             molecule = None
         if molecule is None or molecule.GetNumAtoms() == 0:
             what = "with at least one atom" if molecule else "that RDKit can read"
-            self.faults.append(f"{where}: expected a SMILES {what}, got {_short(smiles)}")
+            shown = _short(str(given) if isinstance(given, PurePath) else given)
+            self.faults.append(f"{where}: expected {form} {what}, got {shown}")
             return
         start = len(self.atoms) // len(ATOM_LABELS)
         for atom in molecule.GetAtoms():
@@ -200,6 +230,13 @@ class _Molecules:
             self.bonds.extend(_bond(bond))
             self.bond_numbers.extend((bond.GetIsConjugated(), bond.IsInRing()))
         self.sizes.append(molecule.GetNumAtoms())
+
+    def _molecule(self, given: Any) -> Any:
+        if hasattr(given, "GetAtoms"):
+            return given
+        if _is_mol_file(given):
+            return self.read(str(given))
+        return self.parse(given) if isinstance(given, str) else None
 
     def add_class(self, cell: str, column: str, where: str) -> None:
         if not cell:
@@ -246,6 +283,11 @@ class _Molecules:
         )
         self._clear()
         return raw
+
+
+def _is_mol_file(given: Any) -> bool:
+    """Whether this is a path; no SMILES ends in `.mol`."""
+    return isinstance(given, PurePath) or (isinstance(given, str) and given.endswith(".mol"))
 
 
 def _atom(atom: Any) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any
 from diffpool.data.archive import read_errors
 from diffpool.data.dataset import GraphDataset
 from diffpool.data.download import Progress
-from diffpool.data.embedded import embedded
-from diffpool.data.jsonl import check_size, iter_jsonl, read_jsonl
+from diffpool.data.generated import embedded
+from diffpool.data.graph_files import GRAPH_SUFFIXES, find_graph_files, read_graph_files
+from diffpool.data.jsonl import check_size, iter_jsonl, parse_lines, read_jsonl
+from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu
 from diffpool.data.tu_collection import load_raw
 from diffpool.errors import DataError, SettingError
+
+FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".parquet", ".mol", *GRAPH_SUFFIXES, ".zip")
 
 
 def load_dataset(
@@ -43,6 +48,8 @@ def read_raw(
     target: str | None = None,
     refresh: bool = False,
     progress: Progress | None = None,
+    node_attributes: Sequence[str] | None = None,
+    edge_attributes: Sequence[str] | None = None,
 ) -> RawGraphs:
     """The graphs of a data set before features are chosen.
 
@@ -50,19 +57,22 @@ def read_raw(
     plain name is a data set of the TU collection, see `load_raw`.
     """
     if is_path(name):
-        return read_graphs(Path(name), smiles=smiles, label=label, target=target)
+        return read_graphs(
+            Path(name),
+            smiles=smiles,
+            label=label,
+            target=target,
+            node_attributes=node_attributes,
+            edge_attributes=edge_attributes,
+        )
+    _refuse_choice(name, node_attributes, edge_attributes)
     return load_raw(str(name), data_dir, refresh=refresh, progress=progress)
 
 
 def is_path(name: str | Path) -> bool:
     """Whether this is a path and not the name of a data set."""
     text = str(name)
-    return (
-        isinstance(name, Path)
-        or "/" in text
-        or "\\" in text
-        or text.endswith((".jsonl", ".jsonl.gz", ".csv", ".zip"))
-    )
+    return isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(FILE_SUFFIXES)
 
 
 # --- files and folders
@@ -73,16 +83,31 @@ def read_graphs(
     smiles: str | None = None,
     label: str | None = None,
     target: str | Sequence[str] | None = None,
+    node_attributes: Sequence[str] | None = None,
+    edge_attributes: Sequence[str] | None = None,
 ) -> RawGraphs:
-    """The graphs of a .jsonl, .jsonl.gz or .csv file (molecules, with named columns), or of a TU folder or .zip."""
+    """The graphs of a file or folder; docs/own-graphs.md lists the formats.
+
+    `smiles`, `label` and `target` are columns of a table of molecules. `node_attributes` and `edge_attributes` choose
+    attributes of GML, GraphML and GEXF files and edge lists; by default all of them are used.
+    """
     path = Path(path)
     form = _form(path, smiles, label, target)
+    if form == "graph files":
+        return read_graph_files(path, node_attributes, edge_attributes)
+    _refuse_choice(path, node_attributes, edge_attributes)
     if form == "jsonl":
         return read_jsonl(path)
-    if form == "csv":
+    if form == "parquet":
+        return next(parse_lines(path, _parquet_lines(path), None, unit="row"))
+    if form == "molecules":
         from diffpool.data.molecules import read_molecules
 
         return read_molecules(path, smiles or "smiles", label, target)
+    if form == "mol":
+        from diffpool.data.molecules import read_mol
+
+        return read_mol(path)
     return read_tu(path, _tu_name(path))
 
 
@@ -92,18 +117,24 @@ def iter_graphs(
     smiles: str | None = None,
     label: str | None = None,
     target: str | Sequence[str] | None = None,
+    node_attributes: Sequence[str] | None = None,
+    edge_attributes: Sequence[str] | None = None,
 ) -> Iterator[RawGraphs]:
-    """The same graphs, `size` at a time. A TU folder is still read as a whole."""
+    """The same graphs, `size` at a time. TU folders and folders of graph files are still read as a whole."""
     check_size(size)
     path = Path(path)
     form = _form(path, smiles, label, target)
+    if form in ("jsonl", "parquet", "molecules"):
+        _refuse_choice(path, node_attributes, edge_attributes)
     if form == "jsonl":
         return iter_jsonl(path, size)
-    if form == "csv":
+    if form == "parquet":
+        return parse_lines(path, _parquet_lines(path), size, unit="row")
+    if form == "molecules":
         from diffpool.data.molecules import iter_molecules
 
         return iter_molecules(path, size, smiles or "smiles", label, target)
-    raw = read_graphs(path)
+    raw = read_graphs(path, node_attributes=node_attributes, edge_attributes=edge_attributes)
     return (raw[start : start + size] for start in range(0, len(raw), size))
 
 
@@ -123,30 +154,66 @@ def _form(path: Path, *columns: Any) -> str:
         exists = path.exists()
     if not exists:
         raise DataError(f"{path}: there is no such file or folder. Is the name right?")
-    if path.is_dir() or path.suffix == ".zip":
+    if path.is_dir():
+        graph_files = find_graph_files(path) and not _tu_files(path)
+        form = "graph files" if graph_files else "tu"
+    elif path.suffix == ".zip":
         form = "tu"
     elif path.name.endswith((".jsonl", ".jsonl.gz")):
         form = "jsonl"
     elif path.suffix == ".csv":
-        form = "csv"
+        form = "molecules"
+    elif path.suffix == ".parquet":
+        form = "parquet" if "edges" in parquet_columns(path) else "molecules"
+    elif path.suffix == ".mol":
+        form = "mol"
+    elif path.suffix in GRAPH_SUFFIXES:
+        form = "graph files"
     else:
+        *others, last = FILE_SUFFIXES
         raise DataError(
-            f"{path}: expected a folder or a file that ends in .jsonl, .jsonl.gz, .csv or .zip, "
+            f"{path}: expected a folder or a file that ends in {', '.join(others)} or {last}, "
             f"got {path.suffix or 'no suffix'}. Rename the file to match its format."
         )
-    if form != "csv" and any(column is not None for column in columns):
+    if form != "molecules" and any(column is not None for column in columns):
         raise SettingError(
-            f"{path}: column names are for .csv files only, but this is another kind of file. Leave them out."
+            f"{path}: column names are for tables of molecules (.csv, .parquet) only, but this is another kind of "
+            "file. Leave them out."
         )
     return form
+
+
+def _refuse_choice(path: str | Path, *chosen: Sequence[str] | None) -> None:
+    if any(names is not None for names in chosen):
+        raise SettingError(
+            f"{path}: node and edge attributes can be chosen in {', '.join(GRAPH_SUFFIXES)} files only, "
+            "but this is another kind of data. Leave the choice out."
+        )
+
+
+def _parquet_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The rows as JSON lines, without values that are missing."""
+    columns = parquet_columns(path)
+    for number, row in parquet_rows(path, columns):
+        given = {name: value for name, value in row.items() if value is not None}
+        try:
+            yield number, json.dumps(given).encode()
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"{path}, row {number}: expected words, numbers and lists of them ({error}). Convert the others."
+            ) from error
+
+
+def _tu_files(path: Path) -> list[str]:
+    patterns = ("*_A.txt", "*/*_A.txt", "*/raw/*_A.txt")
+    return [file.name for pattern in patterns for file in path.glob(pattern)]
 
 
 def _tu_name(path: Path) -> str:
     """The name of the only data set in a TU folder or zip file."""
     with read_errors(path):
         if path.is_dir():
-            patterns = ("*_A.txt", "*/*_A.txt", "*/raw/*_A.txt")
-            files = [file.name for pattern in patterns for file in path.glob(pattern)]
+            files = _tu_files(path)
         else:
             with zipfile.ZipFile(path) as archive:
                 files = [member.rsplit("/", 1)[-1] for member in archive.namelist()]

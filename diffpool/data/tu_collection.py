@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -12,24 +11,11 @@ from diffpool.data.cache import cache_dir, cached
 from diffpool.data.download import DownloadError, Progress, download
 from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu
-from diffpool.errors import DataError
+from diffpool.data.tu_names import KNOWN
+from diffpool.errors import DataError, did_you_mean
 
 URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 LIST = "https://chrsmrrs.github.io/datasets/docs/datasets/"
-
-# Used to suggest names for one that does not exist; any name is tried.
-KNOWN = """
-    AIDS alchemy_full aspirin benzene BZR BZR_MD COIL-DEL COIL-RAG COLLAB COLORS-3 COX2 COX2_MD Cuneiform DBLP_v1 DD
-    deezer_ego_nets DHFR DHFR_MD ENZYMES ER_MD ethanol Fingerprint FIRSTMM_DB FRANKENSTEIN github_stargazers IMDB-BINARY
-    IMDB-MULTI KKI Letter-high Letter-low Letter-med malonaldehyde MCF-7 MCF-7H MOLT-4 MOLT-4H MSRC_21 MSRC_21C MSRC_9
-    MUTAG Mutagenicity naphthalene NCI-H23 NCI-H23H NCI1 NCI109 OHSU OVCAR-8 OVCAR-8H P388 P388H PC-3 PC-3H Peking_1
-    PROTEINS PROTEINS_full PTC_FM PTC_FR PTC_MM PTC_MR QM9 REDDIT-BINARY REDDIT-MULTI-12K REDDIT-MULTI-5K reddit_threads
-    salicylic_acid SF-295 SF-295H SN12C SN12CH SW-620 SW-620H SYNTHETIC SYNTHETICnew Synthie toluene Tox21_AHR_training
-    Tox21_AR-LBD_training Tox21_ARE_training Tox21_AR_training Tox21_ATAD5_training Tox21_ER-LBD_training
-    Tox21_ER_training Tox21_HSE_training Tox21_MMP_training Tox21_PPAR-gamma_training Tox21_aromatase_training
-    Tox21_p53_training TRIANGLES twitch_egos TWITTER-Real-Graph-Partial UACC257 UACC257H uracil Yeast YeastH ZINC_full
-    ZINC_test ZINC_train ZINC_val
-"""
 
 
 def load_raw(
@@ -124,12 +110,11 @@ def _check(path: Path, name: str) -> None:
 
 def _suggestion(name: str, folder: Path | None) -> str:
     """A question with similar names that exist; empty if there are none."""
+    if Path(name).exists():  # a path has a slash or a suffix
+        return f"Did you mean ./{name}?"
     here = []
     if folder is not None:
         with read_errors(folder):
             here = [p.stem for p in folder.iterdir() if p.suffix == ".zip" or p.is_dir()]
-    names = {known.lower(): known for known in (*KNOWN.split(), *here)}
-    if name in names.values():
-        return ""
-    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.6)
-    return f"Did you mean {' or '.join(names[match] for match in close)}?" if close else ""
+    names = [*KNOWN, *here]
+    return "" if name in names else did_you_mean(name, names, prefix="")

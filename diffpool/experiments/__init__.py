@@ -1,35 +1,42 @@
-from diffpool.experiments.evaluation import Evaluation, evaluate, evaluate_kernel
-from diffpool.experiments.grid import (
-    DEFAULT_GRID,
-    Grid,
-    make_grid,
-    parse_grid,
-    parse_settings,
-)
-from diffpool.experiments.methods import (
-    KERNEL_METHODS,
-    METHODS,
-    KernelMethod,
-    Method,
-    kernel_method,
-    settings_for,
-)
-from diffpool.experiments.plan import prepared
-from diffpool.experiments.protocols import (
-    KERNEL_PROTOCOLS,
-    PROTOCOLS,
-    InnerCV,
-    Nested,
-    Paper,
-    Protocol,
-    Tenfold,
-    choose_kernel_protocol,
-    choose_protocol,
-    needs_edges,
-)
-from diffpool.experiments.records import Record, append_records, read_records
-from diffpool.experiments.single_run import Outcome, fit, train_once
-from diffpool.experiments.status import KernelStatus, Status
+"""Methods, protocols, resumable runs, records. Names are imported on first use."""
+
+from typing import TYPE_CHECKING
+
+from diffpool.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from diffpool.experiments.evaluation import Evaluation, evaluate, evaluate_kernel
+    from diffpool.experiments.grid import (
+        DEFAULT_GRID,
+        Grid,
+        make_grid,
+        parse_grid,
+        parse_settings,
+    )
+    from diffpool.experiments.methods import (
+        KERNEL_METHODS,
+        METHODS,
+        KernelMethod,
+        Method,
+        kernel_method,
+        settings_for,
+    )
+    from diffpool.experiments.plan import prepared
+    from diffpool.experiments.protocols import (
+        KERNEL_PROTOCOLS,
+        PROTOCOLS,
+        InnerCV,
+        Nested,
+        Paper,
+        Protocol,
+        Tenfold,
+        choose_kernel_protocol,
+        choose_protocol,
+        needs_edges,
+    )
+    from diffpool.experiments.records import Record, append_records, read_records
+    from diffpool.experiments.single_run import Outcome, fit, train_once
+    from diffpool.experiments.status import KernelStatus, Status
 
 __all__ = [
     "DEFAULT_GRID",
@@ -66,3 +73,18 @@ __all__ = [
     "settings_for",
     "train_once",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "evaluation": "Evaluation evaluate evaluate_kernel",
+        "grid": "DEFAULT_GRID Grid make_grid parse_grid parse_settings",
+        "methods": "KERNEL_METHODS METHODS KernelMethod Method kernel_method settings_for",
+        "plan": "prepared",
+        "protocols": "KERNEL_PROTOCOLS PROTOCOLS InnerCV Nested Paper Protocol Tenfold "
+        "choose_kernel_protocol choose_protocol needs_edges",
+        "records": "Record append_records read_records",
+        "single_run": "Outcome fit train_once",
+        "status": "KernelStatus Status",
+    },
+)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from diffpool.errors import SettingError
+from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.settings import Setting
 
@@ -57,8 +57,9 @@ def parse_settings(words: Iterable[str]) -> dict[str, Any]:
         name, text = _split(word)
         setting = _NAMES.get(name)
         if setting is None or text is None:
+            hint = did_you_mean(name, METHOD_SETTINGS) if setting is None else ""
             raise SettingError(
-                f"expected --set NAME=VALUE, where NAME is one of {', '.join(METHOD_SETTINGS)}, got {word!r}"
+                f"expected --set NAME=VALUE, where NAME is one of {', '.join(METHOD_SETTINGS)}, got {word!r}{hint}"
             )
         values[setting.name] = setting.parse(text)
     return values
@@ -78,6 +79,9 @@ def _split(word: str) -> tuple[str, str | None]:
 def _searchable(name: str) -> Setting:
     setting = _NAMES.get(name)
     if setting is None or not setting.searchable:
-        known = ", ".join(s.name for s in METHOD_SETTINGS.values() if s.searchable)
-        raise SettingError(f"expected each setting in the grid to be one of {known}, got {name!r}")
+        known = [s.name for s in METHOD_SETTINGS.values() if s.searchable]
+        hint = did_you_mean(name, known) if setting is None else ""
+        raise SettingError(
+            f"expected each setting in the grid to be one of {', '.join(known)}, got {name!r}{hint}"
+        )
     return setting

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from diffpool.architecture import PAPER, RELEASED, Architecture, flat
-from diffpool.errors import SettingError
+from diffpool.errors import SettingError, did_you_mean
 from diffpool.settings import Setting, list_settings
-from diffpool.training import Training
+from diffpool.training.settings import Training
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,11 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
             "or the estimators in diffpool.baselines.graph_kernels"
         )
     if name not in METHODS:
-        raise SettingError(f"expected the method to be one of {', '.join(METHODS)}, got {name!r}")
+        raise unknown_method(name, METHODS)
     if unknown := sorted(changes.keys() - METHOD_SETTINGS):
+        hint = did_you_mean(unknown[0], METHOD_SETTINGS)
         raise SettingError(
-            f"expected settings to be among {', '.join(METHOD_SETTINGS)}, got {unknown}"
+            f"expected settings to be among {', '.join(METHOD_SETTINGS)}, got {unknown}{hint}"
         )
     method = METHODS[name]
     values = {**DATASET_SETTINGS.get(dataset, {}), **changes}
@@ -219,10 +220,19 @@ def settings_for(name: str, dataset: str, **changes: Any) -> Method:
 def kernel_method(name: str) -> KernelMethod:
     """The kernel with this name."""
     if name not in KERNEL_METHODS:
+        hint = did_you_mean(name, KERNEL_METHODS)
         raise SettingError(
-            f"expected the kernel to be one of {', '.join(KERNEL_METHODS)}, got {name!r}"
+            f"expected the kernel to be one of {', '.join(KERNEL_METHODS)}, got {name!r}{hint}"
         )
     return KERNEL_METHODS[name]
+
+
+def unknown_method(name: str, known: Iterable[str]) -> SettingError:
+    """The error about a method that is not among the `known` ones."""
+    known = list(known)
+    return SettingError(
+        f"expected the method to be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
+    )
 
 
 def with_settings(method: Method, values: Mapping[str, Any]) -> Method:

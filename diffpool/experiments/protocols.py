@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from diffpool.data import Fold, hold_out
-from diffpool.errors import SettingError
+from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid, points
 from diffpool.experiments.methods import Method, with_settings
 from diffpool.experiments.plan import (
@@ -26,6 +26,7 @@ from diffpool.experiments.plan import (
     derived_seed,
     make_task,
 )
+from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Paper:
     """Report the epoch with the best mean held-out accuracy over the folds: no test set, no early stopping."""
 
     name: ClassVar[str] = "paper"
-    summary: ClassVar[str] = "ten folds; reports the epoch with the best mean held-out accuracy"
+    summary: ClassVar[str] = PROTOCOL_SUMMARIES["paper"]
 
     def models(self, plan: Plan) -> int:
         return len(plan.fold_indices())
@@ -70,7 +71,7 @@ class Tenfold:
     """Choose the epoch by the loss on a tenth of the training part; report the accuracy on the test fold."""
 
     name: ClassVar[str] = "tenfold"
-    summary: ClassVar[str] = "ten folds; the epoch is chosen on a tenth of the training part"
+    summary: ClassVar[str] = PROTOCOL_SUMMARIES["tenfold"]
 
     def models(self, plan: Plan) -> int:
         return len(plan.fold_indices())
@@ -95,9 +96,7 @@ class Nested:
     """Errica et al. (2020): choose the settings on an inner hold-out; report the mean test accuracy of three runs."""
 
     name: ClassVar[str] = "nested"
-    summary: ClassVar[str] = (
-        "ten folds; settings chosen from a grid on an inner hold-out; three runs"
-    )
+    summary: ClassVar[str] = PROTOCOL_SUMMARIES["nested"]
 
     grid: Grid = DEFAULT_GRID
     final_runs: int = 3
@@ -175,9 +174,7 @@ class InnerCV:
     """For kernels: choose C and h by cross-validation of the training part; report the accuracy on the test fold."""
 
     name: ClassVar[str] = "inner-cv"
-    summary: ClassVar[str] = (
-        "kernels only: ten folds; C and h chosen by ten-fold cross-validation of the training part"
-    )
+    summary: ClassVar[str] = KERNEL_PROTOCOL_SUMMARIES["inner-cv"]
 
     folds: int = FOLDS  # inner folds of the training part
 
@@ -195,7 +192,9 @@ def choose_protocol(
     `grid`: for the protocol nested, see `parse_grid`; by default its usual grid without the `fixed` settings.
     """
     if name not in PROTOCOLS:
-        hint = ", which is for kernels only" if name in KERNEL_PROTOCOLS else ""
+        hint = did_you_mean(name, PROTOCOLS)
+        if name in KERNEL_PROTOCOLS:
+            hint = ", which is for kernels only"
         raise SettingError(
             f"expected one of the protocols {', '.join(PROTOCOLS)}, got {name!r}{hint}"
         )
@@ -218,9 +217,11 @@ def choose_protocol(
 def choose_kernel_protocol(name: str) -> InnerCV:
     """The protocol for kernels with this name."""
     if name not in KERNEL_PROTOCOLS:
+        hint = did_you_mean(name, KERNEL_PROTOCOLS)
+        if name in PROTOCOLS:
+            hint = ", which is for neural networks"
         raise SettingError(
-            f"expected the protocol {', '.join(KERNEL_PROTOCOLS)} for a kernel, got {name!r}, "
-            "which is for neural networks"
+            f"expected the protocol {', '.join(KERNEL_PROTOCOLS)} for a kernel, got {name!r}{hint}"
         )
     return KERNEL_PROTOCOLS[name]
 

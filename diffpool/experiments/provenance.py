@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from diffpool.data import Categories, Fold, GraphDataset, RawGraphs
-from diffpool.experiments.methods import KernelMethod
+from diffpool.experiments.methods import KernelMethod, Method
 from diffpool.experiments.plan import Plan
 from diffpool.experiments.protocols import InnerCV, Protocol
 from diffpool.version import VERSION
@@ -65,6 +65,21 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
         "protocol": {"name": protocol.name, **asdict(protocol)},
         "folds": _fold_digests(plan.folds),
         "seed": plan.seed,
+        "versions": [known["torch"], known["diffpool"]],
+        "device": dataset.x.device.type,
+    }
+    return _hash(about)
+
+
+def training_key(method: Method, dataset: GraphDataset, fold: Fold) -> str:
+    """A hash of what determines the epochs of a single training; it may go on for more epochs with the same key."""
+    known = versions()
+    about = {
+        "method": method.name,
+        "architecture": asdict(method.architecture),
+        "training": asdict(replace(method.training, epochs=1, patience=1)),
+        "data": fingerprint(dataset),
+        "fold": _fold_digests([[fold]]),
         "versions": [known["torch"], known["diffpool"]],
         "device": dataset.x.device.type,
     }

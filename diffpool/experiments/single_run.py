@@ -10,13 +10,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from diffpool.data import Fold, GraphDataset, single_split
+from diffpool.errors import SettingError
+from diffpool.experiments.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    remove_checkpoint,
+    save_checkpoint,
+)
 from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import prepared
+from diffpool.experiments.provenance import training_key
+from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
+    Cohort,
     Epoch,
     ModelCard,
     Save,
@@ -25,8 +36,10 @@ from diffpool.training import (
     one_model_fits,
     reserve_directory,
     score,
-    train,
 )
+
+CHECKPOINT = "checkpoint.safetensors"  # in the model directory, until the training is finished
+CHECKPOINT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +53,7 @@ class Outcome:
     test: Scores  # for regression in units of the standard deviation of the training targets
     epochs: tuple[Epoch, ...]
     seconds: float
+    interrupted: bool = False  # stopped by Ctrl-C: the best model so far
 
     @property
     def best_epoch(self) -> Epoch:
@@ -60,10 +74,11 @@ def train_once(
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
     overwrite: bool = False,
+    resume: bool = False,
 ) -> Outcome:
     """`fit` on a split into 80 % training, 10 % validation and 10 % test graphs."""
     fold = single_split(dataset.y.cpu(), method.training.seed)
-    return fit(method, dataset, fold, out, watch, overwrite)
+    return fit(method, dataset, fold, out, watch, overwrite, resume)
 
 
 def fit(
@@ -73,14 +88,21 @@ def fit(
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
     overwrite: bool = False,
+    resume: bool = False,
 ) -> Outcome:
-    """Build, train and test a model. With `out`, write a model directory, and metrics.jsonl after every epoch.
+    """Build, train and test a model.
 
-    The directory is locked meanwhile. One that holds a model already is an error, unless `overwrite` is set.
+    With `out`, write a model directory, and metrics.jsonl after every epoch. The directory is locked meanwhile. One
+    that holds a model already is an error, unless `overwrite` or `resume` is set. Ctrl-C ends the training: the best
+    model so far is saved and tested like a finished one. Without `out`, or before the end of the first epoch, it
+    raises KeyboardInterrupt. `resume` continues a training that was interrupted or killed: the result is the same as
+    without the interruption.
     """
     with contextlib.ExitStack() as stack:
-        save = None if out is None else stack.enter_context(reserve_directory(out, overwrite))
-        return _fit(method, dataset, fold, out, watch, save)
+        save = None
+        if out is not None:
+            save = stack.enter_context(reserve_directory(out, overwrite or resume))
+        return _fit(method, dataset, fold, out, watch, save, resume)
 
 
 def _fit(
@@ -90,6 +112,7 @@ def _fit(
     out: str | Path | None,
     watch: Callable[[Epoch], None],
     save: Save | None,
+    resume: bool,
 ) -> Outcome:
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
@@ -111,23 +134,109 @@ def _fit(
         target_mean=mean,
         target_sd=sd,
     )
-    metrics = None
-    if out is not None:
-        metrics = Path(out) / "metrics.jsonl"
-        metrics.write_text("")
-    rows = []
+    progress = None if out is None else _Progress(Path(out), training_key(method, dataset, fold))
+    rows: list[Epoch] = []
+    state: dict[str, Tensor] = {}  # after the last complete epoch
+    interrupted = False
     with one_model_fits():
         model = initial_models(method.architecture, [config.seed], dataset, [fold])
-        for row in train(model, dataset, fold, config):
-            rows.append(row)
-            if metrics is not None:
-                with metrics.open("a") as file:
-                    file.write(json.dumps(asdict(row)) + "\n")
-            watch(row)
+        cohort = Cohort(model, dataset, [fold], [config])
+        if progress is not None:
+            rows, state = progress.resume() if resume else progress.start()
+        if state:
+            cohort.load_state(state)
+        try:
+            while not cohort.finished:
+                row = cohort.train_epoch()[0]
+                assert row is not None
+                rows.append(row)
+                if progress is not None:
+                    state = {name: tensor.clone() for name, tensor in cohort.state().items()}
+                    progress.add(row, state)
+                watch(row)
+        except KeyboardInterrupt:
+            if progress is None or not state:
+                raise
+            interrupted = True
+            cohort.load_state(state)  # the interruption may have left it in the middle of an epoch
+            rows = rows[: cohort.epoch]
+            progress.write_metrics(rows)
+            progress.save(state)
+        cohort.restore_best()
+        if save is not None:
+            save(model, card)
         test = score(model, dataset, fold.test)
-    if save is not None:
-        save(model, card)
-    return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
+    if progress is not None and not interrupted:
+        progress.finish()
+    seconds = time.perf_counter() - start
+    return Outcome(model, card, dataset, fold, test, tuple(rows), seconds, interrupted)
+
+
+class _Progress:
+    """What a training leaves in its directory: a line of metrics.jsonl for each epoch, and a checkpoint."""
+
+    def __init__(self, directory: Path, key: str):
+        self.metrics, self.checkpoint = directory / "metrics.jsonl", directory / CHECKPOINT
+        self.key = key
+        directory.mkdir(parents=True, exist_ok=True)
+        self.saved = time.monotonic()
+
+    def start(self) -> tuple[list[Epoch], dict[str, Tensor]]:
+        """Begin with no epochs."""
+        self.metrics.write_text("")
+        remove_checkpoint(self.checkpoint)
+        return [], {}
+
+    def resume(self) -> tuple[list[Epoch], dict[str, Tensor]]:
+        """The epochs of the checkpoint and the state after them; an error if it is not of the same training."""
+        found = load_checkpoint(self.checkpoint)
+        if not found.cohort:
+            raise SettingError(
+                f"expected an interrupted training in {self.checkpoint.parent}, got none: leave out --resume"
+            )
+        if found.tasks != (self.key,):
+            raise SettingError(
+                f"expected the settings and data of the interrupted training in {self.checkpoint.parent}, got others: "
+                "repeat its command and add --resume (only epochs and patience may change), or leave out --resume"
+            )
+        epochs = int(found.cohort["run.epoch"])
+        rows = self._read()[:epochs]
+        if [row.epoch for row in rows] != list(range(1, epochs + 1)):
+            raise SettingError(
+                f"expected epochs 1 to {epochs} in {self.metrics}, got others: the file was changed. Leave out --resume"
+            )
+        self.write_metrics(rows)
+        return rows, dict(found.cohort)
+
+    def write_metrics(self, rows: list[Epoch]) -> None:
+        """Replace metrics.jsonl: its last line may be missing or incomplete after an interruption."""
+        with atomic_write(self.metrics) as temporary:
+            temporary.write_text("".join(_line(row) for row in rows))
+
+    def _read(self) -> list[Epoch]:
+        """The complete lines of metrics.jsonl."""
+        try:
+            lines = self.metrics.read_text().splitlines(keepends=True)
+            return [Epoch(**json.loads(line)) for line in lines if line.endswith("\n")]
+        except (OSError, ValueError, TypeError):
+            return []
+
+    def add(self, row: Epoch, state: dict[str, Tensor]) -> None:
+        with self.metrics.open("a") as file:
+            file.write(_line(row))
+        if time.monotonic() - self.saved >= CHECKPOINT_SECONDS:
+            self.save(state)
+
+    def save(self, state: dict[str, Tensor]) -> None:
+        save_checkpoint(self.checkpoint, Checkpoint(tasks=(self.key,), cohort=state))
+        self.saved = time.monotonic()
+
+    def finish(self) -> None:
+        remove_checkpoint(self.checkpoint)
+
+
+def _line(row: Epoch) -> str:
+    return json.dumps(asdict(row)) + "\n"
 
 
 def _standardized(

@@ -1,17 +1,34 @@
-from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
-from diffpool.training.cohort_batches import CohortBatch, CohortBatches
-from diffpool.training.memory import (
-    TOO_LITTLE_FOR_ONE,
-    is_out_of_memory,
-    one_model_fits,
-    release_memory,
-)
-from diffpool.training.model_directory import ModelCard, Save, reserve_directory, save_model
-from diffpool.training.optimizer import Optimizer
-from diffpool.training.predict import TrainedModel, load_model, unseen_message, write_predictions
-from diffpool.training.scores import Scorer, Scores, score, score_cohort
-from diffpool.training.settings import Training
-from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
+"""Batches, steps, epochs, scores, model directories, predictions. Names are imported on first use."""
+
+from typing import TYPE_CHECKING
+
+from diffpool.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
+    from diffpool.training.cohort_batches import CohortBatch, CohortBatches
+    from diffpool.training.memory import (
+        TOO_LITTLE_FOR_ONE,
+        is_out_of_memory,
+        one_model_fits,
+        release_memory,
+    )
+    from diffpool.training.model_directory import (
+        ModelCard,
+        Save,
+        reserve_directory,
+        save_model,
+    )
+    from diffpool.training.optimizer import Optimizer
+    from diffpool.training.predict import (
+        TrainedModel,
+        load_model,
+        unseen_message,
+        write_predictions,
+    )
+    from diffpool.training.scores import Scorer, Scores, score, score_cohort
+    from diffpool.training.settings import Training
+    from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
 
 __all__ = [
     "TOO_LITTLE_FOR_ONE",
@@ -43,3 +60,18 @@ __all__ = [
     "unseen_message",
     "write_predictions",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "cohort": "Cohort Epoch fit_inputs train",
+        "cohort_batches": "CohortBatch CohortBatches",
+        "memory": "TOO_LITTLE_FOR_ONE is_out_of_memory one_model_fits release_memory",
+        "model_directory": "ModelCard Save reserve_directory save_model",
+        "optimizer": "Optimizer",
+        "predict": "TrainedModel load_model unseen_message write_predictions",
+        "scores": "Scorer Scores score score_cohort",
+        "settings": "Training",
+        "step": "EagerSteps loss_weights total_loss train_step",
+    },
+)

@@ -58,6 +58,30 @@ class TrainedModel:
             warnings.warn(unseen_message(table, counts), stacklevel=3)
         return outputs.values
 
+    def predict_log_proba(self, graphs: Any) -> np.ndarray:
+        """The logarithm of the probability of each class, also where the probability rounds to 0: [B, K]."""
+        if self.card.regression:
+            raise ModelError(
+                "expected a model of classes, got a regression: it has no probabilities"
+            )
+        found = [p.logits.log_softmax(-1) for p, _ in self._predictions(as_raw(graphs))]
+        return torch.cat(found).cpu().numpy()
+
+    def embed(self, graphs: Any) -> np.ndarray:
+        """The embedding of each graph, from which the head of the model computes its output: [B, D]."""
+        vectors: list[Tensor] = []
+
+        def keep(head: Any, inputs: tuple[Tensor, ...]) -> None:
+            vectors.append(inputs[0].cpu())
+
+        hook = self.model.head.register_forward_pre_hook(keep)
+        try:
+            for _ in self._predictions(as_raw(graphs)):
+                pass
+        finally:
+            hook.remove()
+        return torch.cat(vectors).numpy()
+
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""
         found: list[list[np.ndarray]] = []

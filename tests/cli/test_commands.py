@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,7 @@ from diffpool.data import embedded
 from diffpool.errors import SettingError
 from diffpool.experiments import KERNEL_METHODS, METHODS, read_records
 from diffpool.experiments.methods import METHOD_SETTINGS
-from diffpool.training import reserve_directory
+from diffpool.training import Cohort, reserve_directory
 from diffpool.version import VERSION
 
 SMALL = ["--epochs", "2", "--device", "cpu"]
@@ -104,7 +107,10 @@ def test_a_warning_is_one_line(
     with pytest.raises(SystemExit):
         main()
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["diffpool: the file is damaged: reading it again", "diffpool: stop here"]
+    assert lines == [
+        "diffpool: warning: the file is damaged: reading it again",
+        "diffpool: stop here",
+    ]
     assert warnings.showwarning is before
 
 
@@ -158,10 +164,24 @@ def test_every_setting_is_an_option(command: Any) -> None:
     assert METHOD_SETTINGS.keys() <= inspect.signature(command).parameters.keys()
 
 
+def help_of(*words: str) -> str:
+    return CliRunner().invoke(app, words, env={"COLUMNS": "100", "TERM": "dumb"}).stdout
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_help_leaves_out_the_advanced_options(command: str) -> None:
+    for _ in range(2):  # the help of all options changes nothing
+        text = help_of(command, "--help")
+        assert "─ Training ─" in text
+        assert "--help-all" in text
+        assert "─ Advanced ─" not in text
+        assert "--clip" not in text
+        assert "--clip" in help_of(command, "--help-all")
+
+
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_help_lists_the_options_by_group_and_ends_with_the_methods(command: str) -> None:
-    environment = {"COLUMNS": "100", "TERM": "dumb"}
-    text = CliRunner().invoke(app, [command, "--help"], env=environment).stdout
+    text = help_of(command, "--help-all")
     titles = ("Options", "Training", "Architecture", "Data", "Advanced")
     places = [text.index(f"─ {title} ─") for title in titles]
     assert places == sorted(places)
@@ -200,6 +220,135 @@ def test_advanced_settings_are_evaluated_and_recorded(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     settings = read_records(out)[0].settings["architecture"]
     assert (settings["head"], settings["every_level"]) == ([3], True)
+
+
+# --- what is printed ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_progress_is_plain_lines_where_the_output_is_no_terminal(tmp_path: Path) -> None:
+    lines = run("--out", str(tmp_path / "m"), *SMALL).stdout.splitlines()
+    assert any(re.fullmatch(r"diffpool: epoch 2/2, loss .* %, val .* %", line) for line in lines)
+    assert not re.search("[━╸]", "".join(lines))
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_quiet_prints_the_result_only(tmp_path: Path) -> None:
+    result = run("--out", str(tmp_path / "m"), "--quiet", *SMALL)
+    first, second = result.stdout.splitlines()
+    assert first.startswith("best epoch")
+    assert second.startswith("test accuracy")
+    assert result.stderr == ""
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_every_command_prints_json(tmp_path: Path) -> None:
+    result = run("--out", str(tmp_path / "m"), "--json", *SMALL)
+    facts = json.loads(result.stdout)
+    assert facts["out"] == str(tmp_path / "m")
+    assert facts["epochs"] == 2
+    assert 0 <= facts["test_accuracy"] <= 1
+    assert "epoch 2/2" in result.stderr
+    graphs = tmp_path / "graphs.jsonl"
+    graphs.write_text('{"nodes": 3, "edges": [[0, 1]], "label": "a"}\n' * 20)
+    mine = ["--out", str(tmp_path / "mine"), "--quiet", *SMALL]
+    assert CliRunner().invoke(app, ["train", str(graphs), *mine]).exit_code == 0
+    words = ["predict", str(tmp_path / "mine"), str(graphs), "--out", str(tmp_path / "p.csv")]
+    facts = json.loads(CliRunner().invoke(app, [*words, "--json", "--quiet"]).stdout)
+    assert facts == {"predictions": 20, "out": str(tmp_path / "p.csv"), "unseen": {}}
+    facts = json.loads(CliRunner().invoke(app, ["data", str(graphs), "--json"]).stdout)
+    assert facts["graphs"] == 20
+
+
+def test_graph_files_are_trained_on_and_predicted_with_chosen_attributes(tmp_path: Path) -> None:
+    nx = pytest.importorskip("networkx")
+    for name, make in (("ring", nx.cycle_graph), ("star", nx.star_graph)):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for n in range(5, 17):
+            graph = make(n)
+            nx.set_node_attributes(graph, {v: f"{name} {n} {v}" for v in graph}, "key")
+            nx.set_node_attributes(graph, {v: v / n for v in graph}, "height")
+            nx.write_gml(graph, tmp_path / "set" / name / f"{n}.gml")
+    data, out = str(tmp_path / "set"), str(tmp_path / "m")
+    result = CliRunner().invoke(app, ["train", data, "--out", out, *SMALL])
+    assert "attribute 'key' to be a label that nodes share" in str(result.exception)
+    chosen = ["--node-attributes", "height"]
+    result = CliRunner().invoke(app, ["train", data, "--out", out, *chosen, *SMALL])
+    assert result.exit_code == 0, result.output
+    predictions = tmp_path / "p.csv"
+    graph = str(tmp_path / "set" / "ring" / "7.gml")
+    words = ["predict", out, graph, "--out", str(predictions), *chosen]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert len(predictions.read_text().splitlines()) == 2
+    facts = json.loads(CliRunner().invoke(app, ["data", data, "--json", *chosen]).stdout)
+    assert facts["class_counts"] == {"ring": 12, "star": 12}
+
+
+def test_warnings_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graphs = tmp_path / "graphs.jsonl"
+    names = [{"edges": [], "node_labels": [f"{g} {n}" for n in range(4)]} for g in range(20)]
+    graphs.write_text("".join(json.dumps(graph) + "\n" for graph in names))
+    monkeypatch.setattr("sys.argv", ["diffpool", "data", str(graphs)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("diffpool: warning: graphs: node label 1 has 80 different words")
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_keeps_the_model_and_resume_continues(tmp_path: Path) -> None:
+    graphs, out = tmp_path / "graphs.jsonl", tmp_path / "m"
+    lines = [
+        {"nodes": 4, "edges": [[0, 1], [1, 2], [2, i]], "label": i}
+        for i in (0, 3)
+        for _ in "0" * 20
+    ]
+    graphs.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["train", str(graphs), "--out", str(out), "--device", "cpu", "--hidden", "4"]
+    forever = [*words, "--epochs", "100000", "--patience", "100000"]
+    command = [sys.executable, "-m", "diffpool", *forever]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    metrics = out / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    found = re.search(r"diffpool: stopped after epoch (\d+): the best model so far is in", stderr)
+    assert found is not None, stderr
+    assert "--resume continues" in stderr
+    assert "test accuracy" in stdout
+    done = int(found[1])
+    assert load_model(out).card.dataset == "graphs"
+    more = [*words, "--epochs", str(done + 2), "--patience", "100000", "--resume", "--json"]
+    result = CliRunner().invoke(app, more)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["epochs"], facts["interrupted"]) == (done + 2, False)
+    assert len(metrics.read_text().splitlines()) == done + 2
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_ctrl_c_during_an_evaluation_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(self: Cohort) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cohort, "train_epoch", stop)
+    words = ["evaluate", "embedded", "--out", str(tmp_path / "r.jsonl"), *SMALL]
+    monkeypatch.setattr("sys.argv", ["diffpool", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 130
+    assert "the same command continues where it stopped" in capsys.readouterr().err
 
 
 # --- mistakes ----------------------------------------------------------------------------------------------------
@@ -246,6 +395,25 @@ MISTAKES = {
     ),
     "out is a file": (["train", "--out", __file__], "--out"),
     "an unknown option": (["train", "--no-such-option"], "no-such-option"),
+    "a misspelled command": (["trian"], "Did you mean 'train'?"),
+    "a misspelled option": (["train", "--epcohs", "3"], "--epcohs. Did you mean --epochs?"),
+    "a misspelled method": (["train", "--method", "grapsage"], "Did you mean graphsage?"),
+    "a misspelled kernel": (
+        ["evaluate", "ENZYMES", "--method", "graphlte"],
+        "Did you mean graphlet or graphsage or graphlet-degree?",
+    ),
+    "a misspelled protocol": (
+        ["evaluate", "embedded", "--protocol", "ten-fold"],
+        "Did you mean tenfold?",
+    ),
+    "a misspelled setting": (["train", "--set", "hiden=3"], "Did you mean hidden?"),
+    "a misspelled setting in a grid": (
+        ["evaluate", "embedded", "--protocol", "nested", "--grid", "learning-rat=1"],
+        "Did you mean learning_rate?",
+    ),
+    "a misspelled choice": (["train", "--readout", "maen"], "Did you mean mean?"),
+    "a misspelled word in a list": (["train", "--order", "batch,reul"], "Did you mean relu?"),
+    "a misspelled precision": (["train", "--precision", "flaot32"], "Did you mean float32?"),
 }
 
 

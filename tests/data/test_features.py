@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -199,3 +200,19 @@ def test_directed_edges_are_used_in_both_directions_by_default() -> None:
     assert raw.directed
     assert GraphDataset.from_raw(raw).graphs.num_edges == 4
     assert GraphDataset.from_raw(raw, directed=True).graphs.num_edges == 2
+
+
+def test_a_warning_says_that_labels_look_like_names() -> None:
+    def labeled(words: list[str]) -> RawGraphs:
+        labels = Categories.from_values(np.array(words))
+        none = np.empty(0, np.int64)
+        return RawGraphs.from_edges("toy", [len(words)], none, none, node_labels=labels)
+
+    names = labeled([f"node {i}" for i in range(80)])
+    with pytest.warns(UserWarning, match="node label 1 has 80 different words for 80 nodes"):
+        FeatureMap.choose(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FeatureMap.choose(names, "degree")
+        FeatureMap.choose(labeled(["C", "O"] * 40))
+        FeatureMap.choose(labeled([f"region {i % 60}" for i in range(180)]))

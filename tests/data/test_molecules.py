@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffpool import DiffPoolClassifier, as_raw
 from diffpool.data import molecules
 from diffpool.data.molecules import from_smiles, iter_molecules, read_molecules
 from diffpool.data.raw import RawGraphs, concatenate
@@ -253,3 +254,42 @@ def test_a_missing_file_and_one_that_is_not_text_are_errors(tmp_path: Path) -> N
     (tmp_path / "a.csv").write_bytes(b"smiles\n\xff\n")
     with pytest.raises(DataError, match=r"a\.csv: the text is not UTF-8"):
         read_molecules(tmp_path / "a.csv")
+
+
+# --- molecules in memory and in .mol files -----------------------------------------------------------------------
+
+
+def test_molecules_are_graphs_in_every_form(tmp_path: Path) -> None:
+    Chem = pytest.importorskip("rdkit.Chem")
+    molecule = Chem.MolFromSmiles("CC(=O)O")
+    path = tmp_path / "acid.mol"
+    path.write_text(Chem.MolToMolBlock(molecule))
+    expected = from_smiles(["CC(=O)O"])
+    for form in ("CC(=O)O", np.str_("CC(=O)O"), molecule, path, str(path)):
+        raw = as_raw([form])
+        assert raw.node_labels.words(0) == expected.node_labels.words(0) == ["C", "C", "O", "O"]
+        assert raw.edge_labels.words(0) == expected.edge_labels.words(0)
+        assert np.array_equal(raw.node_attributes, expected.node_attributes)
+    assert read_graphs(path).name == "acid"
+    assert read_graphs(path).sizes.tolist() == [4]
+
+
+def test_an_estimator_fits_smiles() -> None:
+    smiles = np.array(["C" * n + end for n in range(2, 14) for end in ("O", "N")])
+    y = np.array([0, 1] * 12)
+    model = DiffPoolClassifier(epochs=2, hidden=4, device="cpu").fit(smiles, y)
+    assert model.predict(smiles).shape == (24,)
+    assert model.predict(["CCO"]).shape == (1,)
+
+
+def test_molecules_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.mol").write_text("nothing")
+    with pytest.raises(DataError, match=r"molecule 1: expected a SMILES that .* got 'CCX'"):
+        as_raw(["CCO", "CCX"])
+    for name in ("bad.mol", "missing.mol"):
+        with pytest.raises(
+            DataError, match=rf"expected a \.mol file that RDKit can read, .*{name}"
+        ):
+            as_raw([tmp_path / name])
+    with pytest.raises(DataError, match="expected a list of graphs, got str"):
+        as_raw("CCO")

@@ -74,11 +74,11 @@ def test_a_file_that_is_not_a_zip_file_is_an_error(tmp_path: Path) -> None:
 def test_a_missing_file_and_an_unknown_suffix_are_errors(tmp_path: Path, read: Any) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl: there is no such file or folder"):
         read(tmp_path / "a.jsonl")
-    (tmp_path / "a.gml").touch()
+    (tmp_path / "a.xyz").touch()
     with pytest.raises(
-        DataError, match=r"a\.gml: expected a folder or a file that ends in .* got .gml"
+        DataError, match=r"a\.xyz: expected a folder or a file that ends in .* got .xyz"
     ):
-        read(tmp_path / "a.gml")
+        read(tmp_path / "a.xyz")
     (tmp_path / "a").touch()
     with pytest.raises(DataError, match=r"got no suffix. Rename the file"):
         read(tmp_path / "a")
@@ -86,7 +86,7 @@ def test_a_missing_file_and_an_unknown_suffix_are_errors(tmp_path: Path, read: A
 
 def test_column_names_are_for_csv_files_only(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
-    with pytest.raises(SettingError, match=r"column names are for \.csv files only"):
+    with pytest.raises(SettingError, match=r"column names are for tables of molecules"):
         read_graphs(tmp_path / "a.jsonl", label="y")
     with pytest.raises(SettingError, match="expected a size of at least 1 graph, got 0"):
         iter_graphs(tmp_path / "a.jsonl", 0)

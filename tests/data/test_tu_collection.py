@@ -371,6 +371,16 @@ def test_a_permanent_server_error_is_not_retried(serve: Serve) -> None:
     assert len(server.asked) == 1
 
 
+def test_the_error_about_a_folder_given_as_a_name_suggests_its_path(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve()
+    (tmp_path / "shapes").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"no data set shapes, .*\. Did you mean \./shapes\?"):
+        load_raw("shapes")
+
+
 def test_the_error_about_an_unknown_name_suggests_similar_ones(serve: Serve, cache: Path) -> None:
     serve()
     with pytest.raises(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -12,24 +13,37 @@ from diffpool.data.convert.networkx import from_networkx
 from diffpool.data.convert.pyg import from_pyg
 from diffpool.data.convert.values import type_name, with_answers
 from diffpool.data.raw import RawGraphs, concatenate
-from diffpool.errors import DataError
+from diffpool.errors import DataError, SettingError
 
-RAW, PYG, NETWORKX, MATRIX = (
+RAW, PYG, NETWORKX, MATRIX, MOLECULE = (
     "RawGraphs",
     "a PyTorch Geometric Data",
     "a NetworkX graph",
     "an adjacency matrix",
+    "a molecule",
 )
-FORMS = f"{RAW}, {PYG}, {NETWORKX}, {MATRIX} (SciPy or NumPy) or a pair (adjacency, features)"
+FORMS = (
+    f"{RAW}, {PYG}, {NETWORKX}, {MATRIX} (SciPy or NumPy), a pair (adjacency, features), "
+    f"or {MOLECULE} (SMILES, an RDKit molecule or the path of a .mol file)"
+)
 
 
-def as_raw(graphs: Any, y: Any = None, name: str = "graphs") -> RawGraphs:
-    """Convert graphs: `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs, or a PyG data set.
+def as_raw(
+    graphs: Any,
+    y: Any = None,
+    name: str = "graphs",
+    node_attributes: Sequence[str] | None = None,
+    edge_attributes: Sequence[str] | None = None,
+) -> RawGraphs:
+    """Convert graphs: `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or a PyG data set.
 
     `y` holds a class (a word, integer or boolean) or one or more targets (floats) for each graph. It replaces those
-    that the graphs carry.
+    that the graphs carry. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs by name; by
+    default all of them are used.
     """
+    chosen = {"node_attributes": node_attributes, "edge_attributes": edge_attributes}
     if isinstance(graphs, RawGraphs):
+        _only_networkx(RAW, chosen)
         return graphs if y is None else with_answers(graphs, y)
     listed = _listed(graphs)
     kinds = [_kind(graph) for graph in listed]
@@ -42,20 +56,51 @@ def as_raw(graphs: Any, y: Any = None, name: str = "graphs") -> RawGraphs:
             raise DataError(
                 f"graph {g}: expected {kinds[0]}, like graph 0, got {kind}. Convert all graphs to one kind."
             )
+    _only_networkx(kinds[0] or "", chosen)
     if kinds[0] == RAW:
         raw = concatenate(listed, name)
     elif kinds[0] == PYG:
         raw = from_pyg(listed, name, read_y=y is None)
     elif kinds[0] == NETWORKX:
-        raw = from_networkx(listed, name, read_y=y is None)
+        raw = from_networkx(listed, name, y is None, node_attributes, edge_attributes)
+    elif kinds[0] == MOLECULE:
+        from diffpool.data.molecules import from_molecules
+
+        raw = from_molecules(listed, name=name)
     else:
         raw = from_matrices(listed, name)
     return raw if y is None else with_answers(raw, y)
 
 
+def _only_networkx(kind: str, chosen: dict[str, Sequence[str] | None]) -> None:
+    for option, names in chosen.items():
+        if isinstance(names, str):
+            raise SettingError(
+                f"expected {option} as a list of names, got one word. Write [{names!r}]."
+            )
+        if names is not None and kind != NETWORKX:
+            raise SettingError(
+                f"expected NetworkX graphs with {option}, which chooses among their attributes, got {kind}"
+            )
+
+
+def as_column(graphs: Any) -> np.ndarray:
+    """The graphs as an array of objects [B, 1], for scikit-learn's functions that require two dimensions."""
+    listed = (
+        [graphs[i] for i in range(len(graphs))] if isinstance(graphs, RawGraphs) else list(graphs)
+    )
+    column = np.empty((len(listed), 1), object)
+    for i, graph in enumerate(listed):  # one by one: NumPy would unpack graphs that are sequences
+        column[i, 0] = graph
+    return column
+
+
 def _listed(graphs: Any) -> list[Any]:
+    if isinstance(graphs, np.ndarray) and graphs.dtype == object:
+        graphs = list(graphs.reshape(-1))  # [B], or [B, 1] from `as_column`
     # A PyG data set has the attributes of its graphs, and `indices`.
-    kind = None if isinstance(graphs, list | tuple) or hasattr(graphs, "indices") else _kind(graphs)
+    several = isinstance(graphs, list | tuple | str) or hasattr(graphs, "indices")
+    kind = None if several else _kind(graphs)
     if kind is not None or (isinstance(graphs, np.ndarray) and graphs.ndim < 1):
         raise DataError(f"expected a list of graphs, got {kind or 'one value'}. Write [graph].")
     iterable = isinstance(graphs, Iterable) or hasattr(graphs, "__getitem__")
@@ -78,6 +123,8 @@ def _kind(graph: Any) -> str | None:
         return NETWORKX
     if hasattr(graph, "edge_index"):
         return PYG
+    if isinstance(graph, str | PurePath) or hasattr(graph, "GetAtoms"):
+        return MOLECULE
     first = graph[0] if isinstance(graph, tuple | list) and len(graph) == 2 else graph
     if hasattr(first, "tocoo") or (isinstance(first, np.ndarray) and first.ndim == 2):
         return MATRIX

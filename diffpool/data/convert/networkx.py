@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories, Names
+from diffpool.data.categories import Categories, Names, looks_like_names
 from diffpool.data.convert.values import (
     MAX_FLOAT,
     all_or_none,
@@ -18,13 +18,22 @@ from diffpool.data.convert.values import (
     targets,
 )
 from diffpool.data.raw import RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, did_you_mean
 
 Where = Callable[[int], str]  # the graph and the node or edge of a row, for messages
 
 
-def from_networkx(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
-    """The attributes of nodes and edges and, with `read_y`, `label`, `y` and `target` of each graph."""
+def from_networkx(
+    graphs: list[Any],
+    name: str,
+    read_y: bool,
+    node_attributes: Sequence[str] | None = None,
+    edge_attributes: Sequence[str] | None = None,
+) -> RawGraphs:
+    """The attributes of nodes and edges, all or the chosen ones, and, with `read_y`, classes and targets.
+
+    Classes and targets are `label`, `y` and `target` of each graph.
+    """
     nodes: list[dict[Any, Any]] = []  # the attributes of each node
     edges: list[dict[Any, Any]] = []  # and of each directed edge
     source: list[int] = []
@@ -55,8 +64,8 @@ def from_networkx(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
         (g, u), (_, v) = node_names[source[i]], node_names[target[i]]
         return f"graph {g}, edge ({u!r}, {v!r})"
 
-    tables = _tables("node", nodes, node_of_row)
-    tables |= _tables("edge", edges, edge_of_row)
+    tables = _tables("node", nodes, node_of_row, node_attributes)
+    tables |= _tables("edge", edges, edge_of_row, edge_attributes)
     if parallel and "edge_weights" not in tables:
         tables["edge_weights"] = np.ones(len(edges))  # so that the weight counts parallel edges
     given = _answers(graphs) if read_y else {}
@@ -66,12 +75,14 @@ def from_networkx(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
     )
 
 
-def _tables(kind: str, rows: list[dict[Any, Any]], where: Where) -> dict[str, Any]:
-    """The tables of the nodes or edges: a column for each key, sorted by key."""
+def _tables(
+    kind: str, rows: list[dict[Any, Any]], where: Where, chosen: Sequence[str] | None
+) -> dict[str, Any]:
+    """The tables of the nodes or edges: a column for each key, sorted by key, or in the order of the chosen ones."""
     labels: list[tuple[Names, np.ndarray]] = []
     attributes: list[np.ndarray] = []
     tables: dict[str, Any] = {}
-    for key in sorted(dict.fromkeys(key for row in rows for key in row), key=str):
+    for key in _keys(kind, rows, chosen):
         values = _column(kind, key, rows, where)
         types = set(map(type, values))
         if kind == "edge" and key == "weight":
@@ -79,6 +90,8 @@ def _tables(kind: str, rows: list[dict[Any, Any]], where: Where) -> dict[str, An
         elif types <= {str, bool} or (types <= {str, bool, int} and _is_label(key)):
             names = Names()
             labels.append((names, names.codes(list(map(str, values)))))
+            if chosen is None:
+                _refuse_names(kind, key, len(names), len(values))
         else:
             attributes.append(_numbers(key, values, where))
     if labels:
@@ -86,6 +99,32 @@ def _tables(kind: str, rows: list[dict[Any, Any]], where: Where) -> dict[str, An
     if attributes:
         tables[f"{kind}_attributes"] = np.concatenate(attributes, 1)
     return tables
+
+
+def _keys(kind: str, rows: list[dict[Any, Any]], chosen: Sequence[str] | None) -> list[Any]:
+    """The keys to read: all of them, sorted, or the chosen ones. Weights of edges are always read."""
+    found = dict.fromkeys(key for row in rows for key in row)
+    if chosen is None:
+        return sorted(found, key=str)
+    for key in chosen if rows else ():
+        if key not in found:
+            known = ", ".join(sorted(map(str, found))) or "none"
+            raise DataError(
+                f"expected {kind}s with the attribute {key!r}, got {known}"
+                + did_you_mean(str(key), map(str, found))
+            )
+    weight = ["weight"] if kind == "edge" and "weight" in found else []
+    return list(dict.fromkeys([*(key for key in chosen if key in found), *weight]))
+
+
+def _refuse_names(kind: str, key: Any, names: int, rows: int) -> None:
+    """Raise an error if a label is different in nearly every row: each would be a column of the features."""
+    if looks_like_names(names, rows):
+        raise DataError(
+            f"expected attribute {key!r} to be a label that {kind}s share, got {names:,} different words for "
+            f"{rows:,} {kind}s. If it is a name, leave it out: list the attributes to use as {kind}_attributes, "
+            f"such as {kind}_attributes=[]"
+        )
 
 
 def _is_label(key: Any) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diffpool.data.convert import as_raw
-from diffpool.errors import DataError
+from diffpool.errors import DataError, SettingError
 
 nx = pytest.importorskip("networkx")
 
@@ -142,3 +142,67 @@ def test_a_float_as_class_and_a_word_as_target_are_errors() -> None:
         as_raw([net(label=0.5)])
     with pytest.raises(DataError, match=r"graph 0: expected finite numbers as targets, got .'x'"):
         as_raw([net(target="x")])
+
+
+# --- the choice of attributes ------------------------------------------------------------------------------------
+
+
+def named_graphs(graphs: int = 48, nodes: int = 20) -> list[Any]:
+    """Paths whose nodes have a name, which is different everywhere, and an element."""
+    made = []
+    for g in range(graphs):
+        graph = nx.path_graph(nodes)
+        nx.set_node_attributes(graph, {n: f"{g}-{n}" for n in graph}, "name")
+        nx.set_node_attributes(graph, "C", "element")
+        nx.set_edge_attributes(graph, 1.5, "length")
+        nx.set_edge_attributes(graph, 2.0, "weight")
+        made.append(graph)
+    return made
+
+
+def test_attributes_are_chosen_by_name_in_this_order() -> None:
+    graph = nx.path_graph(2)
+    for key, value in (("a", 1.0), ("b", 2.0), ("c", "x")):
+        nx.set_node_attributes(graph, value, key)
+    raw = as_raw([graph], node_attributes=["b", "a"])
+    assert raw.node_attributes.tolist() == [[2, 1], [2, 1]]
+    assert raw.node_labels is None
+    nothing = as_raw([graph], node_attributes=[])
+    assert (nothing.node_attributes, nothing.node_labels) == (None, None)
+
+
+def test_weights_are_read_whatever_edge_attributes_are_chosen() -> None:
+    (graph,) = named_graphs(1, 2)
+    raw = as_raw([graph], edge_attributes=[])
+    assert raw.edge_attributes is None
+    assert raw.edge_weights.tolist() == [2, 2]
+    assert as_raw([graph], edge_attributes=["length"]).edge_attributes.tolist() == [[1.5], [1.5]]
+
+
+def test_a_name_of_every_node_is_refused_as_a_label_unless_it_is_chosen() -> None:
+    graphs = named_graphs()
+    message = r"attribute 'name' .* got 960 different words for 960 nodes.* node_attributes=\[\]"
+    with pytest.raises(DataError, match=message):
+        as_raw(graphs)
+    raw = as_raw(graphs, node_attributes=["element"])
+    assert raw.node_labels.names == (("C",),)
+    assert len(as_raw(graphs, node_attributes=["name"]).node_labels.names[0]) == 960
+
+
+def test_labels_that_nodes_share_and_few_labels_are_accepted() -> None:
+    assert len(as_raw(named_graphs(2, 25)).node_labels.names[1]) == 50  # few
+    regions = named_graphs(3, 60)
+    for graph in regions:  # the same 60 names in every graph
+        nx.set_node_attributes(graph, {n: f"region {n}" for n in graph}, "name")
+    assert len(as_raw(regions).node_labels.names[1]) == 60
+
+
+def test_mistakes_in_the_choice_are_errors() -> None:
+    graphs = named_graphs(2, 3)
+    with pytest.raises(DataError, match=r"'elemnt', got element, name\. Did you mean element\?"):
+        as_raw(graphs, node_attributes=["elemnt"])
+    with pytest.raises(SettingError, match=r"as a list of names, got one word\. Write \['name'\]"):
+        as_raw(graphs, node_attributes="name")
+    for other in (as_raw(graphs), [TRIANGLE]):
+        with pytest.raises(SettingError, match="expected NetworkX graphs with edge_attributes"):
+            as_raw(other, edge_attributes=["length"])

@@ -1,0 +1,12 @@
+"""The names of the node and edge features. Options and completion use them without NumPy."""
+
+NODE_PARTS = {
+    "attributes": "the node attributes, standardized",
+    "raw-attributes": "the node attributes as they are",
+    "labels": "one-hot node labels",
+    "degree": "one-hot degree",
+    "log-degree": "log(1 + degree), standardized",
+    "clustering": "the clustering coefficient",
+    "constant": "the number 1",
+}
+EDGE_PARTS = {"attributes": "the edge attributes", "labels": "one-hot edge labels"}

@@ -1,0 +1,110 @@
+"""Graphs in files of other tools, read with NetworkX: GML, GraphML, GEXF and edge lists, one graph per file.
+
+A folder of such files is a data set. In a folder of folders, the name of the inner folder is the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from diffpool.data.archive import read_errors
+from diffpool.data.convert import as_raw
+from diffpool.data.raw import RawGraphs
+from diffpool.errors import DataError
+
+GRAPH_SUFFIXES = (".gml", ".graphml", ".gexf", ".edgelist")
+
+
+def find_graph_files(folder: Path) -> list[Path]:
+    """The graph files in a folder and in the folders in it, sorted by name."""
+    with read_errors(folder):
+        found = [*folder.glob("*.*"), *folder.glob("*/*.*")]
+        return sorted(f for f in found if f.suffix in GRAPH_SUFFIXES and f.name[0] != ".")
+
+
+def read_graph_files(
+    path: Path,
+    node_attributes: Sequence[str] | None = None,
+    edge_attributes: Sequence[str] | None = None,
+) -> RawGraphs:
+    """The graph in a file, or the graphs in a folder, with all of their attributes or with the chosen ones.
+
+    The class of a graph is the attribute `label` of the graph, or the name of the folder inside `path` that it is in.
+    """
+    files = find_graph_files(path) if path.is_dir() else [path]
+    graphs = [_read(file) for file in files]
+    if node_attributes is None:
+        _drop_names(graphs)
+    if edge_attributes is None:
+        _drop(("id",), (a for graph in graphs for *_, a in graph.edges(data=True)))
+    inner = [file.parent != path for file in files] if path.is_dir() else [False]
+    if any(inner) and not all(inner):
+        raise DataError(
+            f"{path}: expected graph files either in the folder or in folders inside it, one for each class, got both. "
+            f"Move {files[inner.index(False)].name}."
+        )
+    classes = [file.parent.name for file in files] if all(inner) else None
+    try:
+        return as_raw(
+            graphs,
+            classes,
+            path.stem if path.is_file() else path.resolve().name,
+            node_attributes=node_attributes,
+            edge_attributes=edge_attributes,
+        )
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> Any:
+    try:
+        import networkx as nx
+    except ImportError as error:
+        raise DataError(
+            f"{path}: NetworkX is needed to read {path.suffix} files. `pip install 'diffpool[networkx]'` adds it."
+        ) from error
+    read = {
+        ".gml": lambda file: nx.read_gml(file, label="id"),
+        ".graphml": nx.read_graphml,
+        ".gexf": nx.read_gexf,
+        ".edgelist": lambda file: _edge_list(nx, file),
+    }[path.suffix]
+    with read_errors(path):
+        try:
+            return read(path)
+        except (DataError, OSError, MemoryError):
+            raise
+        except Exception as error:  # whatever the parser stumbles over
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise DataError(
+                f"{path}: expected a graph in the format {path.suffix[1:]}, got another file ({reason}). "
+                "Is it complete?"
+            ) from error
+
+
+def _edge_list(nx: Any, path: Path) -> Any:
+    """Lines `u v`, `u v weight` or `u v {"key": value}`; # begins a comment."""
+    lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line for line in lines if line]
+    if not lines:
+        raise ValueError("no edges")
+    if all("{" in line or len(line.split()) == 2 for line in lines):
+        return nx.parse_edgelist(lines, data=True)
+    return nx.parse_edgelist(lines, data=(("weight", float),))
+
+
+def _drop_names(graphs: list[Any]) -> None:
+    """Remove `label` and `name` of the nodes if they only name the nodes: no two nodes of a graph have the same."""
+    for key in ("label", "name"):
+        rows = [[a[key] for _, a in graph.nodes(data=True) if key in a] for graph in graphs]
+        if all(len(set(map(repr, row))) == len(row) for row in rows):
+            _drop((key,), (a for graph in graphs for _, a in graph.nodes(data=True)))
+    _drop(("viz",), (a for graph in graphs for _, a in graph.nodes(data=True)))  # colors of GEXF
+
+
+def _drop(keys: Iterable[str], rows: Iterable[dict[str, Any]]) -> None:
+    for row in rows:
+        for key in keys:
+            row.pop(key, None)

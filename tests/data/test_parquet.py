@@ -1,0 +1,84 @@
+"""Parquet files: molecules, or graphs with the keys of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diffpool.data.sources import iter_graphs, read_graphs
+from diffpool.errors import DataError, SettingError
+from tests.data.test_jsonl import assert_same
+
+GRAPHS: list[dict[str, Any]] = [
+    {"nodes": 3, "edges": [[0, 1], [1, 2]], "node_labels": ["C", "C", "O"], "label": "alcohol"},
+    {"nodes": 2, "edges": [[0, 1]], "node_labels": ["C", "N"], "label": "amine"},
+    {"nodes": 1, "edges": [], "node_labels": ["C"], "label": "amine"},
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(arrow.Table.from_pylist(rows), path)
+    return path
+
+
+def test_rows_are_graphs_with_the_keys_of_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "own.parquet", GRAPHS)
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(g) + "\n" for g in GRAPHS))
+    expected = read_graphs(tmp_path / "own.jsonl")
+    assert_same(read_graphs(path), expected)
+    assert [len(part) for part in iter_graphs(path, 2)] == [2, 1]
+
+
+def test_molecules(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    rows = [{"smiles": "CCO", "active": 1, "logp": -0.3}, {"smiles": "CC", "active": 0, "logp": 1}]
+    path = write(tmp_path / "m.parquet", rows)
+    raw = read_graphs(path, label="active")
+    assert raw.sizes.tolist() == [3, 2]
+    assert raw.classes is not None
+    assert raw.classes.words() == ["1", "0"]
+    targets = read_graphs(path, target="logp").targets
+    assert targets is not None
+    assert targets.tolist() == [[-0.3], [1]]
+    assert [len(part) for part in iter_graphs(path, 1, label="active")] == [1, 1]
+
+
+def test_messages_name_the_row(tmp_path: Path) -> None:
+    bad = [*GRAPHS[:1], {**GRAPHS[1], "edges": [[0, 2]]}]
+    with pytest.raises(DataError, match=r"bad\.parquet, row 2: node 2 does not exist"):
+        read_graphs(write(tmp_path / "bad.parquet", bad))
+    pytest.importorskip("rdkit")
+    path = write(tmp_path / "m.parquet", [{"smiles": "CC", "y": 1}, {"smiles": "X", "y": None}])
+    with pytest.raises(DataError, match=r"row 2: expected a SMILES that RDKit can read"):
+        read_graphs(path)
+    with pytest.raises(DataError, match=r"row 2: expected a class in column 'y', got nothing"):
+        read_graphs(path, label="y")
+    with pytest.raises(DataError, match="expected one column 'z', got none"):
+        read_graphs(path, label="z")
+    with pytest.raises(SettingError, match="column names are for tables of molecules"):
+        read_graphs(write(tmp_path / "own.parquet", GRAPHS), label="y")
+
+
+def test_a_file_that_is_not_parquet_is_an_error(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    path.write_text("hello")
+    with pytest.raises(DataError, match=r"a\.parquet: expected a Parquet file, got another file"):
+        read_graphs(path)
+
+
+def test_without_pyarrow_the_message_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.parquet").touch()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(DataError, match=r"PyArrow is needed .*pip install 'diffpool\[parquet\]'"):
+        read_graphs(tmp_path / "a.parquet")
