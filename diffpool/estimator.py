@@ -161,14 +161,9 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
     def fit(self, graphs: Any, y: Any = None) -> Self:
         """Train on graphs with the classes `y`, which may be omitted if the graphs contain their classes."""
-        raw = as_raw(graphs, _classes(y))
-        if raw.classes is None:
-            raise DataError("expected a class for every graph, got none: pass them as y")
-        given = np.array(raw.classes.names[0]) if y is None else np.unique(np.asarray(y))
-        value_of = {str(value): value for value in given.tolist()}
+        raw = _with_classes(graphs, y)
         self._fit(raw)
-        names = self.model_.card.class_names
-        self.classes_: np.ndarray = np.array([value_of[name] for name in names])
+        self.classes_: np.ndarray = np.array(self.model_.card.class_names)
         return self
 
     def predict(self, graphs: Any) -> np.ndarray:
@@ -185,10 +180,13 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         """Accuracy, from 0 to 1."""
         found = self.predict(graphs)
         if y is None:
-            raw = as_raw(graphs)
-            if raw.classes is None:
-                raise DataError("expected a class for every graph, got none: pass them as y")
-            y, found = raw.classes.words(), np.array([str(c) for c in found])
+            classes = _with_classes(graphs, None).classes
+            assert classes is not None
+            y = np.array(classes.labels())[classes.codes[:, 0]]
+            if (
+                y.dtype.kind != found.dtype.kind
+            ):  # the same names, for example from another file format
+                y, found = y.astype(str), found.astype(str)
         return float(accuracy_score(y, found, sample_weight=sample_weight))
 
 
@@ -228,11 +226,13 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
         return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
 
 
-def _classes(y: Any) -> np.ndarray | None:
-    """Classes as an array; floats are names of classes, as in scikit-learn."""
-    if y is None:
-        return None
-    values = np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
-    if values.ndim == 1 and np.issubdtype(values.dtype, np.floating):
-        return np.array([str(v) for v in values.tolist()])
-    return values
+def _with_classes(graphs: Any, y: Any) -> RawGraphs:
+    """The graphs with the classes `y`, or with their own. Floats in `y` are classes, as in scikit-learn."""
+    values = None if y is None else np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
+    floats = values is not None and values.ndim == 1 and values.dtype.kind == "f"
+    raw = as_raw(
+        graphs, values.astype(float).astype(str) if values is not None and floats else values
+    )
+    if raw.classes is None:
+        raise DataError("expected a class for every graph, got none: pass them as y")
+    return replace(raw, classes=replace(raw.classes, type="float")) if floats else raw

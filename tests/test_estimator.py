@@ -65,6 +65,32 @@ def test_classes_keep_their_type(values: list) -> None:
     assert model.predict(graphs).dtype == np.array(values).dtype
 
 
+@pytest.mark.parametrize("values", [[3, 7], [False, True], ["no", "yes"], ["1", "2"]])
+def test_classes_that_the_graphs_carry_keep_their_type_when_saved_and_loaded(
+    values: list, tmp_path: Path
+) -> None:
+    graphs, y = graphs_and_classes()
+    given = np.array(values)[y]
+    for graph, value in zip(graphs, given.tolist(), strict=True):
+        graph.graph["label"] = value
+    model = DiffPoolClassifier(**{**QUICK, "epochs": 25}).fit(graphs)
+    assert model.classes_.tolist() == values
+    assert (model.predict(graphs) == given).mean() == model.score(graphs) == 1.0
+    assert model.score(graphs, given) == 1.0
+    model.save(tmp_path)
+    found = load_model(tmp_path).predict(graphs)
+    assert found.dtype == given.dtype
+    assert (found == given).all()
+
+
+def test_float32_classes_are_predicted_exactly() -> None:
+    graphs, y = graphs_and_classes()
+    given = np.array([0.1, 0.7], np.float32)[y]
+    assert (
+        DiffPoolClassifier(**{**QUICK, "epochs": 25}).fit(graphs, given).predict(graphs) == given
+    ).all()
+
+
 def test_results_are_reproducible_and_depend_on_the_seed() -> None:
     graphs, y = graphs_and_classes(24)
     settings = {**QUICK, "epochs": 2}

@@ -21,7 +21,7 @@ from diffpool.data.raw import EDGE_TABLES, GRAPH_TABLES, NODE_TABLES, RawGraphs
 from diffpool.errors import DataError
 from diffpool.files import atomic_write
 
-FORMAT = 1  # increase it with every change to what is stored or how files are read
+FORMAT = 2  # increase it with every change to what is stored or how files are read
 DTYPE = {"U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
 TABLES = (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES)
 
@@ -87,7 +87,7 @@ def _save(raw: RawGraphs, path: Path) -> None:
     for field in TABLES:
         table = getattr(raw, field)
         if isinstance(table, Categories):
-            names[field] = table.names
+            names[field] = {"names": table.names, "type": table.type}
         if table is not None:
             arrays[field] = _small(table.codes if isinstance(table, Categories) else table)
     arrays = {field: np.ascontiguousarray(array) for field, array in arrays.items()}
@@ -134,7 +134,8 @@ def _decoded(arrays: dict[str, np.ndarray], about: dict[str, str]) -> RawGraphs:
     for field in arrays.keys() & set(TABLES):
         if field in names:
             codes = arrays[field].astype(np.int32)
-            tables[field] = Categories(codes, tuple(map(tuple, names[field])))
+            columns = tuple(map(tuple, names[field]["names"]))
+            tables[field] = Categories(codes, columns, names[field]["type"])
         else:
             tables[field] = arrays[field].astype(np.float64)
     return replace(raw, directed=about["directed"] == "True", **tables)

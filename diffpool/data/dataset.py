@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.data.categories import Label
 from diffpool.data.features import FeatureMap, Features
 from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
@@ -38,7 +39,7 @@ class GraphDataset:
     graphs: SparseGraphs
     x: Tensor  # [N, F]
     y: Tensor  # [B] int64, from 0; or [B, T] float for regression
-    class_names: tuple[str, ...]  # empty for regression
+    class_names: tuple[Label, ...]  # as they were given; empty for regression
     features: str  # describes the columns of x
     feature_map: FeatureMap | None = None  # computes x
     directed: bool = False  # whether edges are used only in the given direction
@@ -63,7 +64,7 @@ class GraphDataset:
         if raw.classes is not None:
             y, names = (
                 torch.from_numpy(raw.classes.codes[:, 0].astype(np.int64)),
-                raw.classes.names[0],
+                raw.classes.labels(),
             )
         elif raw.targets is not None:
             y, names = torch.from_numpy(raw.targets).float(), ()

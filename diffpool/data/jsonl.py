@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
-import re
 import reprlib
 import zlib
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories, Names
+from diffpool.data.categories import INTEGER, Categories, Label, Names, common_type
 from diffpool.data.raw import RawGraphs, concatenate, missing_node
 from diffpool.errors import DataError, SettingError
 from diffpool.files import atomic_write
@@ -38,7 +37,6 @@ MAX_NODES = 10_000_000  # per line: a few bytes can ask for any number of nodes
 MAX_EXTRA_NODES = 10_000_000  # nodes in memory beyond one for each byte read
 MAX_BYTES = 1 << 28  # per line: a small .gz file can hold any number of bytes
 ONE_PER_LINE = "Write one graph per line."
-INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")  # names that are written as numbers
 
 
 def read_jsonl(path: str | Path, name: str | None = None) -> RawGraphs:
@@ -93,6 +91,7 @@ class _Graph:
     directed: bool
     names: dict[str, list[list[str]]] = field(default_factory=dict)  # the columns of each key
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # [rows, columns] of each key
+    label: Label | None = None
 
     @property
     def widths(self) -> dict[str, int]:
@@ -168,6 +167,7 @@ class _Chunk:
         self.edges: list[np.ndarray] = []
         self.tables: dict[str, list[np.ndarray]] = {}  # numbers or codes [rows, columns], by graph
         self.names: dict[str, list[Names]] = {}  # for each column of codes
+        self.labels: list[Label | None] = []
 
     def add(self, graph: _Graph, line: int, num_bytes: int) -> None:
         self._check(graph, line)
@@ -179,6 +179,7 @@ class _Chunk:
         self.sizes.append(graph.nodes)
         self.directed.append(graph.directed)
         self.edges.append(graph.edges)
+        self.labels.append(graph.label)
         for key, numbers in graph.numbers.items():
             self.tables.setdefault(key, []).append(numbers)
         for key, columns in graph.names.items():
@@ -227,8 +228,9 @@ class _Chunk:
             table = np.concatenate(filled) if filled else np.empty((0, columns), values[0].dtype)
             if key in self.names:
                 names = self.names[key] or [Names() for _ in range(columns)]
+                kind = common_type(self.labels) if key == "label" else "str"
                 tables[SHARED[key]] = Categories.from_columns(
-                    list(zip(names, table.T, strict=True))
+                    list(zip(names, table.T, strict=True)), kind
                 )
             else:
                 tables[SHARED[key]] = table[:, 0] if key == "edge_weights" else table
@@ -270,7 +272,7 @@ def _parse(line: bytes) -> _Graph:
         else:
             width = _width(key, value)
             numbers[key] = _numbers(key, list(chain.from_iterable(value))).reshape(rows, width)
-    return _Graph(nodes, edges, graph.get("directed", False), names, numbers)
+    return _Graph(nodes, edges, graph.get("directed", False), names, numbers, graph.get("label"))
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -422,7 +424,10 @@ def _short(value: Any) -> str:
 
 def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
     """The JSON object of each graph."""
-    tables = {key: _JsonTable.from_table(getattr(raw, name)) for key, name in SHARED.items()}
+    tables = {
+        key: _JsonTable.from_table(getattr(raw, name), typed=key == "label")
+        for key, name in SHARED.items()
+    }
     # edges without tables are written in one direction only
     halve = not raw.directed and not any(
         table for key, table in tables.items() if key.startswith("edge")
@@ -454,15 +459,19 @@ class _JsonTable:
     """A table in the form that is written."""
 
     values: np.ndarray  # numbers, or the codes of words
-    words: list[list[int | str]] | None
+    words: list[list[Label]] | None
 
     @classmethod
-    def from_table(cls, table: np.ndarray | Categories | None) -> _JsonTable | None:
-        """None if there is nothing to write: no table, or no columns."""
+    def from_table(
+        cls, table: np.ndarray | Categories | None, typed: bool = False
+    ) -> _JsonTable | None:
+        """None if there is nothing to write: no table, or no columns. `typed`: write words as they were given."""
         if isinstance(table, Categories):
-            words: list[list[int | str]] = [
-                [int(name) if INTEGER.fullmatch(name) else name for name in names]
-                for names in table.names
+            words: list[list[Label]] = [
+                list(table.labels(c))
+                if typed
+                else [int(name) if INTEGER.fullmatch(name) else name for name in names]
+                for c, names in enumerate(table.names)
             ]
             return cls(table.codes, words) if words else None
         if table is None or table.shape[1:] == (0,):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories, Names
+from diffpool.data.categories import INTEGER, Categories, Names
 from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.raw import RawGraphs
@@ -229,7 +229,9 @@ class _Molecules:
         tables: dict[str, Any] = {}
         if self.classes:
             names = Names()
-            tables["classes"] = Categories.from_columns([(names, names.codes(self.classes))])
+            codes = names.codes(self.classes)
+            kind = "int" if all(map(INTEGER.fullmatch, names)) else "str"
+            tables["classes"] = Categories.from_columns([(names, codes)], kind)
         if self.targets:
             tables["targets"] = np.array(self.targets, np.float64)
         raw = RawGraphs.from_edges(

@@ -276,7 +276,9 @@ def _stack(field: str, values: list[Any]) -> Table:
                 [np.array([index[n] for n in v.names[c]], np.int32)[v.codes[:, c]] for v in values]
             )
         )
-    return Categories(np.stack(codes, 1).astype(np.int32), tuple(names))
+    types = {v.type for v in values}
+    kind = types.pop() if len(types) == 1 else "str"
+    return Categories(np.stack(codes, 1).astype(np.int32), tuple(names), kind)
 
 
 def _rows(table: Table, index: np.ndarray) -> Table:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import FeatureMap
+from diffpool.data.categories import Label
 from diffpool.errors import ModelError, SettingError
 from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
@@ -30,7 +31,7 @@ class ModelCard:
     training: Training
     num_features: int
     largest: int  # nodes of the largest graph; determines the maximum number of clusters
-    class_names: tuple[str, ...]  # empty for regression
+    class_names: tuple[Label, ...]  # as they were given; empty for regression
     dataset: str
     method: str
     feature_map: FeatureMap | None  # None: the features were not computed by this package
@@ -113,7 +114,7 @@ def _read_card(directory: Path) -> ModelCard:
                 **{f.name: content[f.name] for f in fields(ModelCard)},
                 "architecture": _dataclass(Architecture, content["architecture"]),
                 "training": _dataclass(Training, content["training"]),
-                "class_names": tuple(str(name) for name in content["class_names"]),
+                "class_names": _class_names(content["class_names"]),
                 "feature_map": _feature_map(content["feature_map"]),
                 "target_mean": tuple(float(v) for v in content["target_mean"]),
                 "target_sd": tuple(float(v) for v in content["target_sd"]),
@@ -138,6 +139,19 @@ def _read_card(directory: Path) -> ModelCard:
             f"{card.feature_map.num_features}: the file is damaged"
         )
     return card
+
+
+def _class_names(values: Any) -> tuple[Label, ...]:
+    names = tuple(values)
+    types = set(map(type, names))
+    if (
+        not isinstance(values, list)
+        or len(types) > 1
+        or types - {str, int, bool, float}
+        or len(set(names)) < len(names)
+    ):
+        raise ValueError(f"class_names are {values!r}")
+    return names
 
 
 def _feature_map(values: Any) -> FeatureMap | None:

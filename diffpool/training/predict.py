@@ -44,7 +44,7 @@ class TrainedModel:
         self.model, self.card = model.eval(), card
 
     def predict(self, graphs: Any) -> np.ndarray:
-        """The name of the most likely class of each graph: [B]; for regression the targets: [B], or [B, T] if T > 1."""
+        """The most likely class of each graph, in its original type: [B]; for regression the targets: [B] or [B, T]."""
         values = self.predict_proba(graphs)
         if not self.card.regression:
             return np.array(self.card.class_names)[values.argmax(1)]

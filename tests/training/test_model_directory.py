@@ -196,6 +196,10 @@ DAMAGE = {
         "the settings is damaged.*epochs",
     ),
     "dropout of everything": (rewrite(training={"dropout": 1}), "the settings is damaged.*dropout"),
+    "classes of two types": (rewrite(class_names=["a", 1]), "damaged.*class_names"),
+    "a list as a class": (rewrite(class_names=[["a"], ["b"]]), "damaged.*class_names"),
+    "the same class twice": (rewrite(class_names=["a", "a"]), "damaged.*class_names"),
+    "classes that are no list": (rewrite(class_names="ab"), "damaged.*class_names"),
     "no classes": (rewrite(class_names=[]), "expected numbers of features, nodes and classes"),
     "a negative count": (
         rewrite(num_features=-1),

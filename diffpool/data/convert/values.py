@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories, Names
+from diffpool.data.categories import Categories, Names, common_type
 from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
 
@@ -55,7 +55,8 @@ def answer_row(value: Any) -> list[Any]:
 
 def classes(values: list[Any]) -> Categories:
     names = Names()
-    return Categories.from_columns([(names, names.codes(list(map(str, values))))])
+    codes = names.codes(list(map(str, values)))
+    return Categories.from_columns([(names, codes)], common_type(values))
 
 
 def targets(rows: list[list[Any]]) -> np.ndarray:
