@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from diffpool.cli.display import (
     graphs_bar,
     preparing_bar,
     print_outcome,
+    print_scores,
     print_statistics,
 )
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
@@ -30,6 +32,7 @@ from diffpool.cli.options import (
     Inputs,
     Json,
     KernelOptions,
+    Label,
     Run,
     Seed,
     Settings,
@@ -61,6 +64,7 @@ from diffpool.experiments import (
     train_once,
 )
 from diffpool.experiments import evaluate as evaluate_network
+from diffpool.files import atomic_write
 from diffpool.training import load_model, unseen_message, write_predictions
 from diffpool.version import VERSION
 
@@ -79,7 +83,8 @@ KERNEL_OPTIONS = {
     *("data_dir", "smiles", "label", "as_json"),
 }
 
-INTERRUPTED = 130  # exit code
+INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes
+FORMS = ("csv", "jsonl")  # of predictions
 PART = 1000  # graphs in memory at a time when predicting
 
 
@@ -320,35 +325,76 @@ def data(
 def predict(
     model_dir: Annotated[Path, typer.Argument(help="A folder written by `diffpool train`.")],
     dataset: Annotated[str, typer.Argument(help="A file, or the name of a data set.")],
-    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The file to write: CSV, or JSON lines if its name ends in .jsonl; `-` is standard output."
+        ),
+    ] = Path("predictions.csv"),
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="`csv` or `jsonl`.",
+            metavar="NAME",
+            show_default="by the name of OUT",
+            autocompletion=lambda: list(FORMS),
+        ),
+    ] = None,
     device: DeviceName = "auto",
     data_dir: DataDir = None,
     smiles: Smiles = None,
+    label: Label = None,
+    target: Target = None,
 ) -> None:
     """Predict the class of every graph with a trained model.
 
-    OUT has a line for each graph, with the probability of each class. JSON lines and CSV files are read in parts, so
-    they may be larger than memory. Labels that were not in the training data are reported.
+    OUT has a line for each graph: the columns of the input (all columns of a CSV file; `id`, `label` and other keys of
+    JSON lines), the prediction, and the probability of each class. JSON lines and CSV files are read in parts, so they
+    may be larger than memory. Labels that were not in the training data are reported. If the graphs have classes or
+    targets (for a CSV file, name the column with --label or --target), the scores are printed and written to
+    NAME.scores.json next to OUT.
 
-    **Example**
+    **Examples**
 
     - `diffpool predict runs/model graphs.jsonl --out predictions.csv`
+
+    - `diffpool predict runs/model molecules.csv --label active --out predictions.jsonl`
+
+    - `diffpool predict runs/model graphs.jsonl --out - | head`
     """
+    to_stdout = str(out) == "-"
+    form = form or ("jsonl" if out.suffix == ".jsonl" else "csv")
+    if form not in FORMS:
+        raise SettingError(f"expected --format to be {' or '.join(FORMS)}, got {form!r}")
     model = load_model(model_dir, Device(device, "float32").select())
-    if out.is_dir() or not out.resolve().parent.is_dir():
+    if not to_stdout and (out.is_dir() or not out.resolve().parent.is_dir()):
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
     if is_path(dataset):
         total = count_graphs(Path(dataset))
-        parts = iter_graphs(Path(dataset), PART, smiles=smiles)
+        parts = iter_graphs(Path(dataset), PART, smiles=smiles, label=label, target=target)
     else:
         raw = read_input(dataset, Source(data_dir))
         total = len(raw)
         parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
-    with graphs_bar("predicting", total) as advance:
-        count, unseen = write_predictions(model, parts, out, advance)
-    for table, found in unseen.items():
-        console.print(unseen_message(table, found))
-    console.print(f"{count} predictions written to {out}")
+    shown = errors if to_stdout else console
+    try:
+        with graphs_bar("predicting", total) as advance:
+            written = write_predictions(
+                model, parts, sys.stdout if to_stdout else out, advance, form
+            )
+    except BrokenPipeError:  # `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
+    for table, found in written.unseen.items():
+        shown.print(unseen_message(table, found), markup=False)
+    if written.metrics is not None:
+        print_scores(shown, written.metrics)
+        if not to_stdout:
+            scores = out.with_name(f"{out.stem}.scores.json")
+            with atomic_write(scores) as temporary:
+                temporary.write_text(json.dumps(written.metrics, indent=2) + "\n", "utf-8")
+    shown.print(f"{written.count} predictions written to {'standard output' if to_stdout else out}")
 
 
 def _load(

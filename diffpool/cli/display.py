@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -17,11 +18,12 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from diffpool.data import GraphDataset, RawGraphs
 from diffpool.experiments import METHODS, Method, Outcome
 from diffpool.experiments.methods import METHOD_SETTINGS
-from diffpool.training import Epoch
+from diffpool.training import Epoch, metrics_text
 
 console = Console(highlight=False)
 errors = Console(highlight=False, stderr=True)
@@ -66,6 +68,22 @@ def print_outcome(outcome: Outcome) -> None:
     else:
         accuracy = f"{100 * outcome.test.accuracy:.1f} %"
         console.print(f"[bold]test accuracy {accuracy}[/bold] on {count} graphs")
+
+
+def print_scores(shown: Console, metrics: dict[str, Any], title: str = "") -> None:
+    """Print metrics and, for up to ten classes, the confusion matrix."""
+    shown.print(f"{title}{metrics_text(metrics)} on {metrics['graphs']} graphs", markup=False)
+    for name, count in metrics.get("unknown_classes", {}).items():
+        shown.print(
+            f"not scored: {count} graphs of class {name!r}, which was not in the training data",
+            markup=False,
+        )
+    names = [str(name) for name in metrics.get("classes", ())]
+    if 0 < len(names) <= 10:
+        table = Table("true class", *map(escape, names), title="predicted class")
+        for name, row in zip(names, metrics["confusion"], strict=True):
+            table.add_row(Text(name), *map(str, row))
+        shown.print(table)
 
 
 def percent(accuracy: float | None) -> str:

@@ -47,6 +47,12 @@ Smiles = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a CSV file with the class.", metavar="COLUMN", rich_help_panel=DATA
+    ),
+]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -68,12 +74,7 @@ class Source:
 
     data_dir: DataDir = None
     smiles: Smiles = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of a CSV file with the class.", metavar="COLUMN", rich_help_panel=DATA
-        ),
-    ] = None
+    label: Label = None
 
 
 @dataclass(frozen=True)

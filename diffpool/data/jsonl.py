@@ -32,6 +32,7 @@ SHARED = {
     "target": "targets",
 }
 KEYS = ("id", "nodes", "edges", "directed", *SHARED)
+COPIED = ("id", "label", "target")  # keys of these that become columns, as all other keys do
 
 MAX_NODES = 10_000_000  # per line: a few bytes can ask for any number of nodes
 MAX_EXTRA_NODES = 10_000_000  # nodes in memory beyond one for each byte read
@@ -92,6 +93,7 @@ class _Graph:
     names: dict[str, list[list[str]]] = field(default_factory=dict)  # the columns of each key
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # [rows, columns] of each key
     label: Label | None = None
+    columns: dict[str, Any] = field(default_factory=dict)  # id and keys that have no meaning here
 
     @property
     def widths(self) -> dict[str, int]:
@@ -168,6 +170,7 @@ class _Chunk:
         self.tables: dict[str, list[np.ndarray]] = {}  # numbers or codes [rows, columns], by graph
         self.names: dict[str, list[Names]] = {}  # for each column of codes
         self.labels: list[Label | None] = []
+        self.columns: dict[str, list[Any]] = {}
 
     def add(self, graph: _Graph, line: int, num_bytes: int) -> None:
         self._check(graph, line)
@@ -180,6 +183,9 @@ class _Chunk:
         self.directed.append(graph.directed)
         self.edges.append(graph.edges)
         self.labels.append(graph.label)
+        for name, value in graph.columns.items():
+            column = self.columns.setdefault(name, [])
+            column += [None] * (len(self.sizes) - 1 - len(column)) + [value]
         for key, numbers in graph.numbers.items():
             self.tables.setdefault(key, []).append(numbers)
         for key, columns in graph.names.items():
@@ -234,7 +240,12 @@ class _Chunk:
                 )
             else:
                 tables[SHARED[key]] = table[:, 0] if key == "edge_weights" else table
+        own_columns = {
+            name: [column[g] if g < len(column) else None for g in graphs.tolist()]
+            for name, column in self.columns.items()
+        }
         source, target = edges.T
+        tables["columns"] = own_columns
         return RawGraphs.from_edges(self.name, sizes, source, target, one_way=one_way, **tables)
 
 
@@ -272,7 +283,8 @@ def _parse(line: bytes) -> _Graph:
         else:
             width = _width(key, value)
             numbers[key] = _numbers(key, list(chain.from_iterable(value))).reshape(rows, width)
-    return _Graph(nodes, edges, graph.get("directed", False), names, numbers, graph.get("label"))
+    directed, label = graph.get("directed", False), graph.get("label")
+    return _Graph(nodes, edges, directed, names, numbers, label, _columns(graph))
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -297,14 +309,40 @@ def _object(line: bytes) -> dict[str, Any]:
         raise _Fault(f"expected a JSON object, got {_short(graph)}. {ONE_PER_LINE}")
     for key in graph:
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, 1)
-            advice = f"Did you mean {near[0]}?" if near else "Remove it."
-            raise _Fault(f"expected only the keys {', '.join(KEYS)}, got {_short(key)}. {advice}")
+            if near := _meant(key):
+                raise _Fault(f"the key {_short(key)} is not known. Did you mean {near}?")
+            if isinstance(graph[key], list | dict):
+                raise _Fault(
+                    f"expected a word or a number under {_short(key)}, which is not among the keys {', '.join(KEYS)}, "
+                    f"got {_short(graph[key])}. Remove it."
+                )
     if "edges" not in graph:
         raise _Fault("edges are missing. Write [] for a graph without edges.")
     if not isinstance(graph.get("directed", False), bool):
         raise _Fault(f"expected directed to be true or false, got {_short(graph['directed'])}.")
     return graph
+
+
+def _meant(key: str) -> str | None:
+    """The key that this one is probably a misspelling of."""
+    known = [name for name in KEYS if name != "id"]
+    return next(iter(difflib.get_close_matches(key.lower(), known, 1, 0.7)), None)
+
+
+def _columns(graph: dict[str, Any]) -> dict[str, Any]:
+    """The values of a line that are not structure; an id of any kind, as JSON unless it is a word or a number."""
+    columns: dict[str, Any] = {}
+    for key, value in graph.items():
+        if key in KEYS and key not in COPIED:
+            continue
+        columns[key] = json.dumps(value) if isinstance(value, list | dict) else value
+        try:
+            f"{key}{columns[key]}".encode()
+        except UnicodeEncodeError:
+            raise _Fault(
+                f"{_short(key)}: the text has half of a surrogate pair. Correct it."
+            ) from None
+    return columns
 
 
 def _not_finite(word: str) -> float:
@@ -432,6 +470,11 @@ def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
     halve = not raw.directed and not any(
         table for key, table in tables.items() if key.startswith("edge")
     )
+    columns = {
+        name: values
+        for name, values in raw.columns.items()
+        if name == "id" or (name not in KEYS and not _meant(name))
+    }
     target = raw.target
     ends = np.cumsum(raw.sizes)
     for g, (start, end) in enumerate(zip(raw.starts.tolist(), ends.tolist(), strict=True)):
@@ -441,6 +484,7 @@ def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
         graph: dict[str, Any] = {"nodes": end - start, "edges": edges.tolist()}
         if raw.directed:
             graph["directed"] = True
+        graph |= {name: values[g] for name, values in columns.items() if values[g] is not None}
         for key, table in tables.items():
             if table is None:
                 continue

@@ -95,8 +95,9 @@ def _chunks(
     molecules = _Molecules(path.stem if name is None else name, f"{path}: ")
     rows = _rows(path, [smiles, *([label] if label else []), *targets])
     empty = True
-    for line, (text, *cells) in rows:
+    for line, (text, *cells), row in rows:
         empty = False
+        molecules.add_row(row)
         where = f"line {line}"
         if label:
             molecules.add_class(cells.pop(0), label, where)
@@ -111,8 +112,8 @@ def _chunks(
         yield molecules.take()
 
 
-def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of these columns, for each row of a CSV file."""
+def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str], dict[str, str]]]:
+    """Line number, cells of these columns, and cells of all columns, for each row of a CSV file."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
@@ -125,6 +126,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
                         f"The file has {', '.join(header) or 'no columns'}."
                     )
             indices = [header.index(column) for column in columns]
+            names = _unique(header)
             for row in reader:
                 if not row:
                     continue
@@ -133,7 +135,8 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
                         f"{path}, line {reader.line_num}: expected {len(header)} cells as in the header, "
                         f"got {len(row)}. Put quotes around text with commas."
                     )
-                yield reader.line_num, [row[i].strip() for i in indices]
+                cells = [row[i].strip() for i in indices]
+                yield reader.line_num, cells, dict(zip(names, row, strict=True))
     except OSError as error:
         raise DataError(
             f"{path}: the file could not be read ({error.strerror}). Is the name right?"
@@ -146,6 +149,15 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
         raise DataError(
             f"{path}, line {reader.line_num}: not comma-separated values ({error}). Correct the quotes."
         ) from error
+
+
+def _unique(header: list[str]) -> list[str]:
+    """The names of all columns, made different: a CSV file may have columns without a name, or with the same one."""
+    names: list[str] = []
+    for i, name in enumerate(header):
+        name = name or f"column_{i + 1}"
+        names.append(name if header.count(name) <= 1 else f"{name}_{i + 1}")
+    return names
 
 
 class _Molecules:
@@ -175,6 +187,7 @@ class _Molecules:
         self.bond_numbers = array("d")
         self.classes: list[str] = []
         self.targets: list[list[float]] = []
+        self.columns: dict[str, list[str]] = {}
 
     def __len__(self) -> int:
         """Number of molecules added, readable or not."""
@@ -200,6 +213,10 @@ class _Molecules:
             self.bonds.extend(_bond(bond))
             self.bond_numbers.extend((bond.GetIsConjugated(), bond.IsInRing()))
         self.sizes.append(molecule.GetNumAtoms())
+
+    def add_row(self, row: dict[str, str]) -> None:
+        for name, cell in row.items():
+            self.columns.setdefault(name, []).append(cell)
 
     def add_class(self, cell: str, column: str, where: str) -> None:
         if not cell:
@@ -232,6 +249,8 @@ class _Molecules:
             codes = names.codes(self.classes)
             kind = "int" if all(map(INTEGER.fullmatch, names)) else "str"
             tables["classes"] = Categories.from_columns([(names, codes)], kind)
+        if self.columns:
+            tables["columns"] = self.columns
         if self.targets:
             tables["targets"] = np.array(self.targets, np.float64)
         raw = RawGraphs.from_edges(

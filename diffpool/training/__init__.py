@@ -6,9 +6,16 @@ from diffpool.training.memory import (
     one_model_fits,
     release_memory,
 )
+from diffpool.training.metrics import classification_metrics, metrics_text, regression_metrics
 from diffpool.training.model_directory import ModelCard, save_model
 from diffpool.training.optimizer import Optimizer
-from diffpool.training.predict import TrainedModel, load_model, unseen_message, write_predictions
+from diffpool.training.predict import (
+    Predictions,
+    TrainedModel,
+    load_model,
+    unseen_message,
+    write_predictions,
+)
 from diffpool.training.scores import Scorer, Scores, score, score_cohort
 from diffpool.training.settings import Training
 from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
@@ -22,15 +29,19 @@ __all__ = [
     "Epoch",
     "ModelCard",
     "Optimizer",
+    "Predictions",
     "Scorer",
     "Scores",
     "TrainedModel",
     "Training",
+    "classification_metrics",
     "fit_inputs",
     "is_out_of_memory",
     "load_model",
     "loss_weights",
+    "metrics_text",
     "one_model_fits",
+    "regression_metrics",
     "release_memory",
     "save_model",
     "score",

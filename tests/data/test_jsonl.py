@@ -202,8 +202,16 @@ FAULTS: list[tuple[Any, str]] = [
     ('{"id": -Infinity}', "expected finite numbers, got -Infinity"),
     ('{"id": %s}' % ("9" * 5000), "a number has thousands of digits"),
     ('{"id": 1, "id": 2}', "the key 'id' occurs more than once. Keep one"),
-    ({"edge": []}, "expected only the keys id, nodes, .*, got 'edge'. Did you mean edges\\?"),
-    ({"color": 1}, "expected only the keys .*, got 'color'. Remove it"),
+    ({"edge": []}, "the key 'edge' is not known. Did you mean edges\\?"),
+    (
+        {"color": [1]},
+        r"expected a word or a number under 'color', which is .*, got \[1\]. Remove it",
+    ),
+    ({"LABEL": 1}, "the key 'LABEL' is not known. Did you mean label"),
+    (
+        {"name": "\ud800"},
+        "'name': the text has half of a surrogate pair",
+    ),
     ({"edges": None}, "expected edges as pairs .*, got None"),
     ({"edges": [[0, 1], [1]]}, "expected edges as pairs .*, got \\[1\\]"),
     ({"edges": [[0, 1], None]}, "expected edges as pairs .*, got None"),

@@ -29,7 +29,8 @@ def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
             f"expected one y for each of {len(raw)} graphs, got {len(values)}. Are some missing?"
         )
     tables: dict[str, Any] = {"classes": None, "targets": None} | answers(values)
-    return replace(raw, **tables)
+    columns = {k: v for k, v in raw.columns.items() if k not in ("label", "target")}
+    return replace(raw, columns=columns, **tables)
 
 
 def answers(values: list[Any]) -> dict[str, Any]:
