@@ -63,7 +63,7 @@ class _Estimator(BaseEstimator):
         for name in PARAMETERS:
             setattr(self, name, settings.get(name))
 
-    def _fit(self, raw: RawGraphs) -> Self:
+    def _fit(self, raw: RawGraphs, sample_weight: Any) -> Self:
         if not 0 < self.validation < 1:
             raise SettingError(
                 f"expected validation, a fraction of the graphs, above 0 and below 1, got {self.validation}"
@@ -75,6 +75,8 @@ class _Estimator(BaseEstimator):
         method = settings_for(self.method, raw.name, seed=self.seed, **changes)
         edges = method.architecture.edges
         dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(self.device)
+        if sample_weight is not None:
+            dataset = replace(dataset, weights=_weights(sample_weight, dataset))
         outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs
@@ -159,10 +161,12 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         history_: An `Epoch` for each epoch.
     """
 
-    def fit(self, graphs: Any, y: Any = None) -> Self:
-        """Train on graphs with the classes `y`, which may be omitted if the graphs contain their classes."""
-        raw = _with_classes(graphs, y)
-        self._fit(raw)
+    def fit(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on graphs with the classes `y`, which may be omitted if the graphs contain their classes.
+
+        `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
+        """
+        self._fit(_with_classes(graphs, y), sample_weight)
         self.classes_: np.ndarray = np.array(self.model_.card.class_names)
         return self
 
@@ -205,12 +209,15 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
         history_: An `Epoch` for each epoch.
     """
 
-    def fit(self, graphs: Any, y: Any = None) -> Self:
-        """Train on graphs with the targets `y` [B] or [B, T], which may be omitted if the graphs contain them."""
+    def fit(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on graphs with the targets `y` [B] or [B, T], which may be omitted if the graphs contain them.
+
+        `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
+        """
         raw = as_raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
         if raw.targets is None:
             raise DataError("expected a target for every graph, got none: pass them as y")
-        return self._fit(replace(raw, classes=None))
+        return self._fit(replace(raw, classes=None), sample_weight)
 
     def predict(self, graphs: Any) -> np.ndarray:
         """The targets of each graph: [B], or [B, T] for several targets."""
@@ -224,6 +231,22 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
             if y is None:
                 raise DataError("expected a target for every graph, got none: pass them as y")
         return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
+
+
+def _weights(values: Any, dataset: GraphDataset) -> torch.Tensor:
+    """Weights of the graphs, scaled to mean 1: the learning rate and clipping keep their meaning."""
+    try:
+        weights = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.shape != (len(dataset),) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError(
+            f"expected sample_weight as {len(dataset)} numbers of at least 0, one for each graph, "
+            f"got {np.shape(values)}, or negative or infinite ones"
+        )
+    if weights.sum() <= 0:
+        raise DataError("expected sample_weight with some numbers above 0, got only 0")
+    return torch.from_numpy(weights / weights.mean()).to(dataset.x)
 
 
 def _with_classes(graphs: Any, y: Any) -> RawGraphs:

@@ -44,6 +44,7 @@ class GraphDataset:
     feature_map: FeatureMap | None = None  # computes x
     directed: bool = False  # whether edges are used only in the given direction
     communities: Tensor | None = None  # [N] int64, if the data set was generated from them
+    weights: Tensor | None = None  # [B]: of each graph in the training loss; None: all 1
 
     @classmethod
     def from_raw(
@@ -125,9 +126,9 @@ class GraphDataset:
         return GraphBatch(selected, self.x[nodes], self.y[chosen.to(self.y.device)])
 
     def to(self, device: torch.device | str) -> GraphDataset:
-        return replace(
-            self, graphs=self.graphs.to(device), x=self.x.to(device), y=self.y.to(device)
-        )
+        weights = None if self.weights is None else self.weights.to(device)
+        graphs, x, y = self.graphs.to(device), self.x.to(device), self.y.to(device)
+        return replace(self, graphs=graphs, x=x, y=y, weights=weights)
 
     def __repr__(self) -> str:
         what = f"{self.num_outputs} targets" if self.regression else f"{self.num_classes} classes"

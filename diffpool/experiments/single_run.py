@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import torch
-
 from diffpool.data import Fold, GraphDataset, single_split
 from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
@@ -23,6 +21,7 @@ from diffpool.training import (
     one_model_fits,
     save_model,
     score,
+    target_scale,
     train,
 )
 
@@ -115,8 +114,6 @@ def _standardized(
     dataset: GraphDataset, fold: Fold
 ) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
     """The data set with targets scaled to mean 0 and sd 1 on the training graphs; that mean and sd."""
-    targets = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
-    mean, sd = targets.mean(0), targets.std(0, correction=0)
-    sd = torch.where(sd > 1e-9, sd, 1.0)
+    mean, sd = target_scale(dataset, fold)
     y = ((dataset.y - mean) / sd).to(dataset.y.dtype)
     return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

@@ -1,3 +1,4 @@
+from diffpool.training.answers import Answers, target_scale
 from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
 from diffpool.training.cohort_batches import CohortBatch, CohortBatches
 from diffpool.training.memory import (
@@ -16,12 +17,13 @@ from diffpool.training.predict import (
     unseen_message,
     write_predictions,
 )
-from diffpool.training.scores import Scorer, Scores, score, score_cohort
+from diffpool.training.scores import Scorer, Scores, outputs_of, score, score_cohort
 from diffpool.training.settings import Training
 from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
 
 __all__ = [
     "TOO_LITTLE_FOR_ONE",
+    "Answers",
     "Cohort",
     "CohortBatch",
     "CohortBatches",
@@ -41,11 +43,13 @@ __all__ = [
     "loss_weights",
     "metrics_text",
     "one_model_fits",
+    "outputs_of",
     "regression_metrics",
     "release_memory",
     "save_model",
     "score",
     "score_cohort",
+    "target_scale",
     "total_loss",
     "train",
     "train_step",

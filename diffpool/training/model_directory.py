@@ -21,6 +21,7 @@ from diffpool.nn import GraphClassifier
 from diffpool.training.settings import Training
 
 FORMAT = 3
+LATER: dict[str, Any] = {"class_weight": None}  # settings that older models of this format lack
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,7 @@ def _feature_map(values: Any) -> FeatureMap | None:
 def _dataclass(kind: type[Any], values: dict[str, Any]) -> Any:
     """A dataclass with these values, whose types are checked against the defaults."""
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    given = {name: default for name, default in LATER.items() if hasattr(kind, name)} | given
     for field in fields(kind):
         value, default = given[field.name], field.default
         allowed: tuple[type, ...] = {

@@ -63,13 +63,16 @@ def train_step(
     real: Tensor,
     weights: LossWeights,
     random: Random | None = None,
+    graph_weights: Tensor | None = None,
 ) -> tuple[Prediction, Tensor]:
     """Update every model by the mean loss over its graphs; `graphs` to `real` are the parts of a `CohortBatch`.
 
-    Returns the prediction before the update and the sum of the losses of each model: [M].
+    `graph_weights` [M · B] multiply the losses of the graphs. Returns the prediction before the update and the sum of
+    the losses of each model: [M].
     """
     prediction = model(graphs, x, plan, random)
     loss = total_loss(prediction, y, weights)
+    loss = loss if graph_weights is None else graph_weights * loss
     if len(real) == 1 and graphs.layout.complete:
         optimizer.step(loss.mean())
         return prediction, loss.detach().sum()[None]

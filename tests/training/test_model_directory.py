@@ -21,7 +21,7 @@ from diffpool.errors import ModelError
 from diffpool.experiments import settings_for, train_once
 from diffpool.nn import GraphClassifier
 from diffpool.training import ModelCard, Training, save_model
-from diffpool.training.model_directory import read_model
+from diffpool.training.model_directory import LATER, read_model
 
 SMALL = replace(PAPER, hidden=4)
 ARCHITECTURES = {
@@ -97,6 +97,16 @@ def test_the_directory_has_the_two_documented_files_and_no_pickle(directory: Pat
     assert header.keys() - {"__metadata__"} == model_of(card()).state_dict().keys()
     with pytest.raises(ValueError, match="opcode"):
         list(pickletools.genops(weights))
+
+
+def test_a_model_from_before_a_setting_existed_has_its_default(directory: Path) -> None:
+    path = directory / "config.json"
+    content = json.loads(path.read_text())
+    for name in LATER:
+        kind = "training" if hasattr(Training, name) else "architecture"
+        del content[kind][name]
+    path.write_text(json.dumps(content))
+    assert read_model(directory)[1] == card()
 
 
 # --- damage ------------------------------------------------------------------------------------------------------
