@@ -133,11 +133,11 @@ def train(
     target: Target = None,
     settings: Settings,
 ) -> None:
-    """Train a model on 80 % of the graphs and report its accuracy on 10 %.
+    """Train a model on 80 % of the graphs and report its scores on 10 %.
 
     The other 10 % validate: training stops early, and the epoch with the lowest validation loss is kept.
-    OUT receives **model.safetensors**, **config.json**, **metrics.jsonl** (a line for each epoch) and **clusters.png**
-    (a test graph and its coarsened graphs).
+    OUT receives **model.safetensors**, **config.json**, **metrics.jsonl** (a line for each epoch), **report.md** and
+    **report.json** (scores, split, settings, versions) and **clusters.png** (a test graph and its coarsened graphs).
 
     **Examples**
 
@@ -147,7 +147,7 @@ def train(
 
     - `diffpool train graphs.jsonl --method graphsage --out runs/flat`
 
-    - `diffpool train molecules.csv --smiles smiles --label active`
+    - `diffpool train molecules.csv --smiles smiles --label active --class-weight balanced`
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
     device_name = device.select()

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diffpool.data import GraphDataset, RawGraphs
-from diffpool.experiments import METHODS, Method, Outcome
+from diffpool.experiments import METHODS, Method, Outcome, class_counts, imbalance
 from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.training import Epoch, metrics_text
 
@@ -54,29 +54,28 @@ def epochs_bar(method: Method) -> Iterator[Callable[[Epoch], None]]:
 
 
 def print_outcome(outcome: Outcome) -> None:
-    """Print the best epoch and the score on the test graphs."""
-    best, count = outcome.best_epoch, len(outcome.fold.test)
+    """Print the best epoch and the scores on the test graphs."""
+    best = outcome.best_epoch
     console.print(
         f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
         f"{percent(best.validation_accuracy)}   ({outcome.seconds:.0f} s)"
     )
-    if outcome.test.accuracy is None:
-        error = f"{100 * outcome.test.loss:.1f} %"
-        console.print(
-            f"[bold]test error {error}[/bold] of the variance of the targets, on {count} graphs"
-        )
-    else:
-        accuracy = f"{100 * outcome.test.accuracy:.1f} %"
-        console.print(f"[bold]test accuracy {accuracy}[/bold] on {count} graphs")
+    if (metrics := outcome.metrics("test")) is not None:
+        print_scores(console, metrics, "test ")
 
 
 def print_scores(shown: Console, metrics: dict[str, Any], title: str = "") -> None:
     """Print metrics and, for up to ten classes, the confusion matrix."""
-    shown.print(f"{title}{metrics_text(metrics)} on {metrics['graphs']} graphs", markup=False)
+    shown.print(
+        f"{title}{metrics_text(metrics)} on {metrics['graphs']} graphs",
+        markup=False,
+        soft_wrap=True,
+    )
     for name, count in metrics.get("unknown_classes", {}).items():
         shown.print(
             f"not scored: {count} graphs of class {name!r}, which was not in the training data",
             markup=False,
+            soft_wrap=True,
         )
     names = [str(name) for name in metrics.get("classes", ())]
     if 0 < len(names) <= 10:
@@ -84,6 +83,10 @@ def print_scores(shown: Console, metrics: dict[str, Any], title: str = "") -> No
         for name, row in zip(names, metrics["confusion"], strict=True):
             table.add_row(Text(name), *map(str, row))
         shown.print(table)
+
+
+def warn(message: str) -> None:
+    console.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
 
 
 def percent(accuracy: float | None) -> str:
@@ -209,3 +212,9 @@ def describe(dataset: GraphDataset, method: Method) -> None:
     ]
     if changed:
         console.print(f"{method.name}: {', '.join(changed)}; otherwise as in the paper")
+    if not dataset.regression:
+        counts = [f"{name}: {count}" for name, count in class_counts(dataset).items()]
+        shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
+        console.print(f"graphs of each class: {shown}", markup=False, soft_wrap=True)
+    if method.training.class_weight is None and (message := imbalance(dataset)):
+        warn(message)

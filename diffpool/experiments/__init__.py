@@ -28,6 +28,7 @@ from diffpool.experiments.protocols import (
     needs_edges,
 )
 from diffpool.experiments.records import Record, append_records, read_records
+from diffpool.experiments.report import class_counts, imbalance, write_report
 from diffpool.experiments.single_run import Outcome, fit, train_once
 from diffpool.experiments.status import KernelStatus, Status
 
@@ -53,9 +54,11 @@ __all__ = [
     "append_records",
     "choose_kernel_protocol",
     "choose_protocol",
+    "class_counts",
     "evaluate",
     "evaluate_kernel",
     "fit",
+    "imbalance",
     "kernel_method",
     "make_grid",
     "needs_edges",
@@ -65,4 +68,5 @@ __all__ = [
     "read_records",
     "settings_for",
     "train_once",
+    "write_report",
 ]

@@ -7,18 +7,27 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
 
 from diffpool.data import Fold, GraphDataset, single_split
 from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import prepared
+from diffpool.experiments.report import write_report
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
+    CohortBatches,
     Epoch,
     ModelCard,
     Scores,
     TrainedModel,
+    classification_metrics,
     one_model_fits,
+    outputs_of,
+    regression_metrics,
     save_model,
     score,
     target_scale,
@@ -41,6 +50,20 @@ class Outcome:
     @property
     def best_epoch(self) -> Epoch:
         return [row for row in self.epochs if row.best][-1]
+
+    def metrics(self, part: str) -> dict[str, Any] | None:
+        """Metrics on the validation or test graphs, in the units of the targets; None if there are no such graphs."""
+        graphs = getattr(self.fold, part)
+        if not len(graphs):
+            return None
+        batches = CohortBatches(self.dataset, self.model.clusters)
+        (outputs,) = outputs_of(self.model, batches, [graphs])
+        y = self.dataset.y[torch.as_tensor(graphs, device=self.dataset.y.device)].cpu().numpy()
+        if self.dataset.regression:
+            mean, sd = np.array(self.card.target_mean), np.array(self.card.target_sd)
+            return regression_metrics(y * sd + mean, outputs * sd + mean)
+        names = {"classes": list(self.card.class_names)}
+        return names | classification_metrics(y, torch.from_numpy(outputs).softmax(-1).numpy())
 
     @property
     def trained(self) -> TrainedModel:
@@ -69,7 +92,10 @@ def fit(
     out: str | Path | None = None,
     watch: Callable[[Epoch], None] = _ignore,
 ) -> Outcome:
-    """Build, train and test a model. With `out`, write a model directory, and metrics.jsonl after every epoch."""
+    """Build, train and test a model.
+
+    With `out`, write a model directory with a report, and a line of metrics.jsonl after every epoch.
+    """
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
     config = method.training
@@ -104,10 +130,14 @@ def fit(
                 with metrics.open("a") as file:
                     file.write(json.dumps(asdict(row)) + "\n")
             watch(row)
-        test = score(model, dataset, fold.test)
+        test = score(model, replace(dataset, weights=None), fold.test)
     if out is not None:
         save_model(out, model, card)
-    return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    outcome = Outcome(model, card, dataset, fold, test, tuple(rows), seconds)
+    if out is not None:
+        write_report(out, outcome)
+    return outcome
 
 
 def _standardized(

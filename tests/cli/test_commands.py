@@ -52,7 +52,8 @@ def test_training_writes_a_model_directory_and_prints_the_test_accuracy(tmp_path
     assert result.exit_code == 0, result.output
     assert "test accuracy" in result.output
     names = {path.name for path in (tmp_path / "m").iterdir()}
-    assert names == {"model.safetensors", "config.json", "metrics.jsonl", "clusters.png"}
+    files = {"model.safetensors", "config.json", "metrics.jsonl", "report.json", "report.md"}
+    assert names == files | {"clusters.png"}
     rows = [
         json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()
     ]

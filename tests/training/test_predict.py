@@ -166,6 +166,20 @@ def test_an_unknown_format_is_an_error(file: Path, model: Path) -> None:
     assert str(result.exception) == "expected --format to be csv or jsonl, got 'xml'"
 
 
+def test_training_shows_class_counts_and_warns_about_imbalance(tmp_path: Path) -> None:
+    lines = [{"edges": [[0, 1]], "node_labels": ["a", "b"], "label": i % 8 == 0} for i in range(80)]
+    file = write_lines(tmp_path / "g.jsonl", lines)
+    result = run("train", file, "--out", tmp_path / "m", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "graphs of each class: False: 70, True: 10\n" in result.output
+    assert "warning: the classes are imbalanced: always predicting 'False' has" in result.output
+    assert "test accuracy 87.5 %, balanced accuracy 50.0 %" in result.output
+    balanced = run("train", file, "--out", tmp_path / "b", "--class-weight", "balanced", *SMALL)
+    assert balanced.exit_code == 0, balanced.output
+    assert "imbalanced" not in balanced.output
+    assert load_model(tmp_path / "b").card.training.class_weight == "balanced"
+
+
 def test_labeled_graphs_are_scored(file: Path, model: Path, tmp_path: Path) -> None:
     result = run("predict", model, file, "--out", tmp_path / "p.csv")
     rows = rows_of(tmp_path / "p.csv")
@@ -253,7 +267,7 @@ def test_regression_targets_are_trained_on_and_predicted(tmp_path: Path) -> None
     result = run("train", path, "--out", tmp_path / "m", "--features", "constant", *SMALL)
     assert result.exit_code == 0, result.output
     assert "1 targets" in " ".join(result.output.split())
-    assert "test error" in result.output
+    assert "test MAE" in result.output
     assert run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv").exit_code == 0
     rows = rows_of(tmp_path / "p.csv")
     assert list(rows[0]) == ["graph", "target", "prediction"]
