@@ -203,9 +203,10 @@ def evaluate(
     as_json: Json = False,
     kernel: KernelOptions,
     data: Inputs,
+    target: Target = None,
     settings: Settings,
 ) -> None:
-    """Measure the accuracy of a method with ten-fold cross-validation: mean ± sd.
+    """Measure the accuracy of a method with ten-fold cross-validation: mean ± sd. For targets: MAE, RMSE and R².
 
     Every finished fold is a line of OUT. If the command is interrupted, run it again: it continues where it stopped.
     When all folds are finished, it only prints the result. **nested** does not search over settings that are given as
@@ -228,7 +229,8 @@ def evaluate(
         chosen = settings_for(method, dataset, **settings)
         rules = choose_protocol(protocol or "tenfold", grid, settings)
         device_name = device.select()
-        graphs = _load(dataset, run.seed, data, needs_edges(chosen, rules)).to(device_name)
+        edges = needs_edges(chosen, rules)
+        graphs = _load(dataset, run.seed, data, edges, target).to(device_name)
         with preparing_bar() as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
         title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {graphs.x.device}"

@@ -21,7 +21,7 @@ class Answers:
     regression: bool
     weighted: bool = False  # column 0 of y has a weight for each graph, see `packed`
     class_weights: Tensor | None = None  # [M, C]
-    mean: Tensor | None = None  # [M, 1, T]: of the targets of each model's training graphs
+    mean: Tensor | None = None  # [M, 1, T] float64: of the targets of each model's training graphs
     sd: Tensor | None = None
 
     @classmethod
@@ -36,9 +36,7 @@ class Answers:
         mean = sd = None
         if scale_targets and dataset.regression:
             scales = [target_scale(dataset, fold) for fold in folds]
-            mean, sd = (
-                torch.stack(part)[:, None].to(dataset.y) for part in zip(*scales, strict=True)
-            )
+            mean, sd = (torch.stack(part)[:, None] for part in zip(*scales, strict=True))
         return cls(
             regression=dataset.regression,
             weighted=dataset.weights is not None,
@@ -60,7 +58,8 @@ class Answers:
             if not self.regression:
                 y = y[:, 0].long()
         if self.mean is not None and self.sd is not None:
-            y = ((y.view(models, -1, y.shape[-1]) - self.mean) / self.sd).view(y.shape)
+            scaled = (y.view(models, -1, y.shape[-1]) - self.mean) / self.sd  # in float64
+            y = scaled.view(y.shape).to(y.dtype)
         if self.class_weights is not None:
             own = self.class_weights.gather(1, y.view(models, -1)).view(-1)
             weights = own if weights is None else weights * own
