@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, single_split
 from diffpool.errors import DataError, SettingError
-from diffpool.experiments import fit, settings_for
+from diffpool.experiments import fit, settings_for, trivial_pooling
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.training import Epoch, TrainedModel
 
@@ -75,6 +76,8 @@ class _Estimator(BaseEstimator):
         method = settings_for(self.method, raw.name, seed=self.seed, **changes)
         edges = method.architecture.edges
         dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(self.device)
+        if message := trivial_pooling(method.architecture, dataset):
+            warnings.warn(message, stacklevel=3)
         if sample_weight is not None:
             dataset = replace(dataset, weights=_weights(sample_weight, dataset))
         outcome = fit(method, dataset, self._fold(dataset), watch=self._watch)

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diffpool.data import GraphDataset, RawGraphs
-from diffpool.experiments import METHODS, Method, Outcome, class_counts, imbalance
+from diffpool.experiments import METHODS, Method, Outcome, class_counts, imbalance, trivial_pooling
 from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.training import Epoch, metrics_text
 
@@ -217,4 +217,6 @@ def describe(dataset: GraphDataset, method: Method) -> None:
         shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
         console.print(f"graphs of each class: {shown}", markup=False, soft_wrap=True)
     if method.training.class_weight is None and (message := imbalance(dataset)):
+        warn(message)
+    if message := trivial_pooling(method.architecture, dataset):
         warn(message)

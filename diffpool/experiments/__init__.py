@@ -1,3 +1,4 @@
+from diffpool.experiments.advice import class_counts, imbalance, trivial_pooling
 from diffpool.experiments.evaluation import Evaluation, evaluate, evaluate_kernel
 from diffpool.experiments.grid import (
     DEFAULT_GRID,
@@ -28,7 +29,7 @@ from diffpool.experiments.protocols import (
     needs_edges,
 )
 from diffpool.experiments.records import Record, append_records, read_records
-from diffpool.experiments.report import class_counts, imbalance, write_report
+from diffpool.experiments.report import write_report
 from diffpool.experiments.single_run import Outcome, fit, train_once
 from diffpool.experiments.status import KernelStatus, Status
 
@@ -68,5 +69,6 @@ __all__ = [
     "read_records",
     "settings_for",
     "train_once",
+    "trivial_pooling",
     "write_report",
 ]

@@ -35,6 +35,7 @@ KERNEL_PACKAGES = (
 # they are left out of the key: otherwise every new setting would change the keys of all existing records.
 LATER_TRAINING: dict[str, Any] = {"dropout": 0.0, "class_weight": None}
 LATER_ARCHITECTURE: dict[str, Any] = {
+    "min_clusters": 1,
     "pooler": "diffpool",
     "assignment": "soft",
     "assignment_conv": None,

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from diffpool.architecture import Architecture
-from diffpool.data import GraphDataset
+from diffpool.experiments.advice import class_counts
 from diffpool.experiments.provenance import device_name, versions
 from diffpool.files import atomic_write
 from diffpool.settings import Setting, list_settings
@@ -22,31 +20,7 @@ if TYPE_CHECKING:
     from diffpool.experiments.single_run import Outcome
 
 PARTS = ("train", "validation", "test")
-IMBALANCED = 3.0  # the largest class has at least this many times the graphs of the smallest
 LARGEST_MATRIX = 30  # classes of a confusion matrix in report.md
-
-
-def class_counts(dataset: GraphDataset, graphs: np.ndarray | None = None) -> dict[str, int]:
-    """The number of graphs of each class, among all graphs or among these."""
-    y = dataset.y.cpu().numpy()
-    counts = np.bincount(y if graphs is None else y[graphs], minlength=dataset.num_classes)
-    return dict(zip(map(str, dataset.class_names), counts.tolist(), strict=True))
-
-
-def imbalance(dataset: GraphDataset) -> str | None:
-    """A warning if the classes differ much in size; None for balanced classes and for regression."""
-    if dataset.regression:
-        return None
-    counts = {name: count for name, count in class_counts(dataset).items() if count}
-    largest, smallest = max(counts.values(), default=0), min(counts.values(), default=1)
-    if largest < IMBALANCED * smallest:
-        return None
-    common = max(counts, key=lambda name: counts[name])
-    return (
-        f"the classes are imbalanced: always predicting {common!r} has an accuracy of "
-        f"{100 * largest / len(dataset):.0f} %. See balanced accuracy, macro F1 and ROC AUC; "
-        "class_weight balanced (--class-weight balanced) gives every class the same weight"
-    )
 
 
 def make_report(outcome: Outcome) -> dict[str, Any]:

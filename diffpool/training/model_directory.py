@@ -21,7 +21,10 @@ from diffpool.nn import GraphClassifier
 from diffpool.training.settings import Training
 
 FORMAT = 3
-LATER: dict[str, Any] = {"class_weight": None}  # settings that older models of this format lack
+LATER: dict[str, Any] = {
+    "class_weight": None,
+    "min_clusters": 1,
+}  # settings that older models of this format lack
 
 
 @dataclass(frozen=True)

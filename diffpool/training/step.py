@@ -107,6 +107,7 @@ def make_stepper(
 
     `step` takes the parts of a `CohortBatch` of `models` models with up to `max_graphs` graphs each.
     """
-    if can_capture(batches):
+    # captured steps compute the sizes of the coarser levels on the device, without a minimum
+    if can_capture(batches) and all(clusters.min_count == 1 for clusters in batches.clusters):
         return CapturedSteps(batches, step, models, max_graphs)
     return EagerSteps(batches, step)

@@ -1,4 +1,4 @@
-"""The report of a trained model, and the warning about imbalanced classes."""
+"""The report of a trained model."""
 
 from __future__ import annotations
 
@@ -15,28 +15,9 @@ from diffpool import load_model
 from diffpool.data import GraphDataset, as_raw, embedded
 from diffpool.data.convert import with_answers
 from diffpool.experiments import settings_for, train_once
-from diffpool.experiments.report import as_markdown, class_counts, imbalance
+from diffpool.experiments.report import as_markdown
 
 ADJACENCY = np.ones((3, 3)) - np.eye(3)
-
-
-def graphs(y: list) -> GraphDataset:
-    return GraphDataset.from_raw(as_raw([ADJACENCY] * len(y), y, name="mine"))
-
-
-def test_classes_are_counted() -> None:
-    dataset = graphs(["b", "a", "b", "b"])
-    assert class_counts(dataset) == {"a": 1, "b": 3}
-    assert class_counts(dataset, np.array([1, 2])) == {"a": 1, "b": 1}
-
-
-def test_imbalanced_classes_give_a_warning() -> None:
-    message = imbalance(graphs([0] * 9 + [1]))
-    assert message.startswith("the classes are imbalanced: always predicting '0' has an accuracy")
-    assert "of 90 %" in message
-    assert "--class-weight balanced" in message
-    assert imbalance(graphs([0] * 5 + [1] * 2)) is None
-    assert imbalance(graphs([0.5, 1.5, 9.0])) is None  # targets
 
 
 @pytest.fixture(scope="module")
