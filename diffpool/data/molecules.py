@@ -187,7 +187,8 @@ class _Molecules:
         self.bond_numbers = array("d")
         self.classes: list[str] = []
         self.targets: list[list[float]] = []
-        self.columns: dict[str, list[str]] = {}
+        self.columns: dict[str, list[Any]] = {}
+        self.label = ""  # the column of the classes
 
     def __len__(self) -> int:
         """Number of molecules added, readable or not."""
@@ -222,6 +223,7 @@ class _Molecules:
         if not cell:
             self.faults.append(f"{where}: expected a class in column {column!r}, got nothing")
         self.classes.append(cell)
+        self.label = column
 
     def add_targets(self, cells: list[str], columns: list[str], where: str) -> None:
         row = [_number(cell) for cell in cells]
@@ -249,6 +251,10 @@ class _Molecules:
             codes = names.codes(self.classes)
             kind = "int" if all(map(INTEGER.fullmatch, names)) else "str"
             tables["classes"] = Categories.from_columns([(names, codes)], kind)
+            if (
+                kind == "int"
+            ):  # so that predictions as JSON have classes and predictions of one type
+                self.columns[self.label] = list(map(int, self.classes))
         if self.columns:
             tables["columns"] = self.columns
         if self.targets:

@@ -194,7 +194,7 @@ def _write(
         if header is None or form == "jsonl":
             header = list(names.values())
             if form == "csv" and count == 0:
-                writer.writerow(["graph", *header, *own[1:]])
+                writer.writerow(["graph", *map(_cell, header), *map(_cell, own[1:])])
         if new := set(names.values()) - set(header):
             raise DataError(
                 f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
@@ -207,7 +207,7 @@ def _write(
             columns = [given[name][g] for name in header]
             label = [] if card.regression else [card.class_names[int(row.argmax())]]
             if form == "csv":
-                writer.writerow([count, *columns, *label, *numbers])
+                writer.writerow([count, *map(_cell, columns), *map(_cell, label), *numbers])
             else:
                 values = [count, *columns, *label, *map(float, numbers)]
                 line = dict(zip(["graph", *header, *own[1:]], values, strict=True))
@@ -218,6 +218,17 @@ def _write(
         advance(len(found.values))
     file.flush()
     return Predictions(count, unseen, answers.metrics())
+
+
+def _cell(value: Any) -> Any:
+    """The value; text that a spreadsheet program would execute as a formula starts with an apostrophe instead."""
+    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return value
+    try:
+        float(value)  # -1 and +0.5 are numbers
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def _own_columns(card: ModelCard) -> list[str]:

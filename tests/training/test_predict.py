@@ -140,6 +140,18 @@ def test_a_column_that_appears_late_is_refused_for_csv_and_written_as_json_lines
     assert json.loads((tmp_path / "p.jsonl").read_text().splitlines()[9])["remark"] == "late"
 
 
+def test_formulas_in_csv_are_text_and_numbers_stay_numbers(model: Path, tmp_path: Path) -> None:
+    ids = ["=1+1", "@sum", "-1", "-cmd", "+0.5", "a=b"]
+    lines = [{**line, "id": name} for line, name in zip(lines_with_ids(6), ids, strict=True)]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    assert run("predict", model, new, "--out", tmp_path / "p.csv").exit_code == 0
+    found = [row["id"] for row in rows_of(tmp_path / "p.csv")]
+    assert found == ["'=1+1", "'@sum", "-1", "'-cmd", "+0.5", "a=b"]
+    assert run("predict", model, new, "--out", tmp_path / "p.jsonl").exit_code == 0
+    written = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in written] == ids
+
+
 def test_a_column_named_like_one_of_ours_is_renamed(model: Path, tmp_path: Path) -> None:
     lines = [{**line, "prediction": "old", "p_no": 7} for line in lines_with_ids(3)]
     new = write_lines(tmp_path / "new.jsonl", lines)
@@ -306,6 +318,10 @@ def test_the_columns_of_a_csv_file_are_in_the_predictions(tmp_path: Path) -> Non
     assert list(found[0]) == columns
     assert [",".join(list(row.values())[1:5]) for row in found] == rows
     assert json.loads((tmp_path / "p.scores.json").read_text())["classes"] == [0, 1]
+    out = tmp_path / "p.jsonl"
+    assert run("predict", tmp_path / "m", file, "--label", "active", "--out", out).exit_code == 0
+    line = json.loads(out.read_text().splitlines()[1])
+    assert (line["id"], line["active"], type(line["prediction"])) == ("M1", 1, int)
 
 
 def one_way_cycles(reverse: bool, count: int = 40) -> list[dict]:
