@@ -81,7 +81,8 @@ def target_scale(dataset: GraphDataset, fold: Fold) -> tuple[Tensor, Tensor]:
     """Mean and sd of the targets of the training graphs, each [T], in float64; sd 1 for constant targets."""
     targets = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
     mean, sd = targets.mean(0), targets.std(0, correction=0)
-    return mean, torch.where(sd > 1e-9, sd, 1.0)
+    varies = sd > 1e-13 * targets.abs().amax(0)  # rounding gives constant targets a tiny sd
+    return mean, torch.where(varies, sd, 1.0)
 
 
 def _class_weights(

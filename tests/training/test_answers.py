@@ -13,7 +13,7 @@ from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.errors import SettingError
 from diffpool.experiments.cohorts import initial_models
 from diffpool.training import Answers, Cohort, CohortBatches, Training
-from diffpool.training.answers import packed
+from diffpool.training.answers import packed, target_scale
 
 SMALL = Architecture(hidden=4)
 TEN = Fold(np.arange(10), np.arange(10, 15), np.arange(15, 20))
@@ -67,6 +67,14 @@ def test_targets_are_scaled_on_the_training_graphs_of_each_model(dataset: GraphD
     for own in y.view(2, 10, 2):
         assert torch.allclose(own.mean(0), torch.zeros(2), atol=1e-5)
         assert torch.allclose(own.std(0, correction=0), torch.ones(2), atol=1e-5)
+
+
+def test_tiny_targets_are_scaled_and_constant_ones_are_not(dataset: GraphDataset) -> None:
+    tiny = torch.linspace(1e-12, 2e-12, 20)
+    given = replace(with_targets(dataset), y=torch.stack([tiny, torch.full((20,), 0.1)], 1))
+    _, sd = target_scale(given, TEN)
+    assert sd[0] == pytest.approx(np.std(tiny[:10].numpy().astype(float)), rel=1e-5)
+    assert sd[1] == 1
 
 
 @pytest.mark.parametrize("regression", [False, True])
