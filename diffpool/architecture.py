@@ -61,6 +61,13 @@ class Architecture:
         low=1,
         high=MAX_SIZE,
     )
+    min_clusters: int = setting(
+        1,
+        help="Minimum number of clusters of a graph at each pooling, where the ratio gives fewer; a graph with fewer "
+        "nodes has one cluster per node.",
+        low=1,
+        high=MAX_SIZE,
+    )
     order: tuple[str, ...] = setting(
         ("l2", "relu", "batch"),
         help="Steps after each convolution.",
@@ -246,6 +253,7 @@ def cluster_counts(architecture: Architecture, largest: int) -> tuple[Clusters, 
     ratio = architecture.cluster_ratio
     counts: list[Clusters] = []
     for _ in range(architecture.poolings):
-        largest = max(share(ratio, largest), 1)
-        counts.append(Clusters(largest, ratio if architecture.clusters == "graph" else None))
+        largest = max(share(ratio, largest), min(architecture.min_clusters, largest), 1)
+        per_graph = ratio if architecture.clusters == "graph" else None
+        counts.append(Clusters(largest, per_graph, architecture.min_clusters))
     return tuple(counts)

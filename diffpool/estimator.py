@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, single_split
 from diffpool.errors import DataError, SettingError
-from diffpool.experiments import fit, settings_for
+from diffpool.experiments import fit, settings_for, trivial_pooling
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.training import Epoch, TrainedModel
 from diffpool.training.devices import select_device
@@ -79,7 +80,17 @@ class _Estimator(BaseEstimator):
             graphs, y, node_attributes=self.node_attributes, edge_attributes=self.edge_attributes
         )
 
-    def _fit(self, raw: RawGraphs) -> Self:
+    def _with_classes(self, graphs: Any, y: Any) -> RawGraphs:
+        """The graphs with the classes `y`, or with their own. Floats in `y` are classes, as in scikit-learn."""
+        values = None if y is None else np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
+        floats = values is not None and values.ndim == 1 and values.dtype.kind == "f"
+        given = values.astype(float).astype(str) if values is not None and floats else values
+        raw = self._raw(graphs, given)
+        if raw.classes is None:
+            raise DataError("expected a class for every graph, got none: pass them as y")
+        return replace(raw, classes=replace(raw.classes, type="float")) if floats else raw
+
+    def _fit(self, raw: RawGraphs, sample_weight: Any) -> Self:
         if not 0 < self.validation < 1:
             raise SettingError(
                 f"expected validation, a fraction of the graphs, above 0 and below 1, got {self.validation}"
@@ -91,6 +102,10 @@ class _Estimator(BaseEstimator):
         method = settings_for(self.method, raw.name, seed=self._seed(), **changes)
         edges, device = method.architecture.edges, select_device(self.device)
         dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(device)
+        if message := trivial_pooling(method.architecture, dataset):
+            warnings.warn(message, stacklevel=3)
+        if sample_weight is not None:
+            dataset = replace(dataset, weights=_weights(sample_weight, dataset))
         fold = self._fold(dataset, method.training.seed)
         outcome = fit(method, dataset, fold, watch=self._watch)
         self.model_: TrainedModel = outcome.trained
@@ -194,16 +209,13 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         history_: An `Epoch` for each epoch.
     """
 
-    def fit(self, graphs: Any, y: Any = None) -> Self:
-        """Train on graphs with the classes `y`, which may be omitted if the graphs contain their classes."""
-        raw = self._raw(graphs, _classes(y))
-        if raw.classes is None:
-            raise DataError("expected a class for every graph, got none: pass them as y")
-        given = np.array(raw.classes.names[0]) if y is None else np.unique(np.asarray(y))
-        value_of = {str(value): value for value in given.tolist()}
-        self._fit(raw)
-        names = self.model_.card.class_names
-        self.classes_: np.ndarray = np.array([value_of[name] for name in names])
+    def fit(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on graphs with the classes `y`, which may be omitted if the graphs contain their classes.
+
+        `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
+        """
+        self._fit(self._with_classes(graphs, y), sample_weight)
+        self.classes_: np.ndarray = np.array(self.model_.card.class_names)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -228,10 +240,13 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         """Accuracy, from 0 to 1."""
         found = self.predict(graphs)
         if y is None:
-            raw = self._raw(graphs)
-            if raw.classes is None:
-                raise DataError("expected a class for every graph, got none: pass them as y")
-            y, found = raw.classes.words(), np.array([str(c) for c in found])
+            classes = self._with_classes(graphs, None).classes
+            assert classes is not None
+            y = np.array(classes.labels())[classes.codes[:, 0]]
+            if (
+                y.dtype.kind != found.dtype.kind
+            ):  # the same names, for example from another file format
+                y, found = y.astype(str), found.astype(str)
         return float(accuracy_score(y, found, sample_weight=sample_weight))
 
 
@@ -251,12 +266,15 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
         history_: An `Epoch` for each epoch.
     """
 
-    def fit(self, graphs: Any, y: Any = None) -> Self:
-        """Train on graphs with the targets `y` [B] or [B, T], which may be omitted if the graphs contain them."""
+    def fit(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on graphs with the targets `y` [B] or [B, T], which may be omitted if the graphs contain them.
+
+        `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
+        """
         raw = self._raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
         if raw.targets is None:
             raise DataError("expected a target for every graph, got none: pass them as y")
-        return self._fit(replace(raw, classes=None))
+        return self._fit(replace(raw, classes=None), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = _graph_tags(super().__sklearn_tags__())
@@ -288,11 +306,17 @@ def _graph_tags(tags: Any) -> Any:
     return tags
 
 
-def _classes(y: Any) -> np.ndarray | None:
-    """Classes as an array; floats are names of classes, as in scikit-learn."""
-    if y is None:
-        return None
-    values = np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
-    if values.ndim == 1 and np.issubdtype(values.dtype, np.floating):
-        return np.array([str(v) for v in values.tolist()])
-    return values
+def _weights(values: Any, dataset: GraphDataset) -> torch.Tensor:
+    """Weights of the graphs, scaled to mean 1: the learning rate and clipping keep their meaning."""
+    try:
+        weights = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.shape != (len(dataset),) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError(
+            f"expected sample_weight as {len(dataset)} numbers of at least 0, one for each graph, "
+            f"got {np.shape(values)}, or negative or infinite ones"
+        )
+    if weights.sum() <= 0:
+        raise DataError("expected sample_weight with some numbers above 0, got only 0")
+    return torch.from_numpy(weights / weights.mean()).to(dataset.x)

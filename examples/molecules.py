@@ -36,7 +36,7 @@ def main(epochs: int = 40) -> float:
 
     order = np.random.default_rng(0).permutation(len(smiles))
     test, train = np.split(order, [len(order) // 4])
-    model = DiffPoolClassifier(epochs=epochs, seed=0).fit(graphs[train], y[train])
+    model = DiffPoolClassifier(epochs=epochs, min_clusters=4, seed=0).fit(graphs[train], y[train])
     accuracy = model.score(graphs[test], y[test])
     print(f"accuracy on {len(test)} held-out molecules: {100 * accuracy:.1f}%")
 

@@ -1,5 +1,6 @@
 """README and docs are correct: their code runs, their links exist, their tables match the records."""
 
+import json
 import re
 from pathlib import Path
 
@@ -68,6 +69,33 @@ def test_the_command_in_the_docs_that_needs_no_data_trains(monkeypatch):
     assert ["train"] in COMMANDS
     monkeypatch.setattr(diffpool.cli.commands, "embedded", lambda seed: embedded(40, seed=seed))
     assert CliRunner().invoke(app, ["train", "--epochs", "1"]).exit_code == 0
+
+
+def test_the_tutorial_on_molecules_does_what_it_says(tmp_path, monkeypatch):
+    """Its data, its commands in their order, and the output that it shows."""
+    pytest.importorskip("rdkit")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "molecules.md").read_text()
+    first, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(first, "docs", "exec"), {"__name__": "docs"})
+    outputs = {}
+    for command in re.findall(r"^diffpool (.*)$", page, re.MULTILINE):
+        result = CliRunner().invoke(app, command.split())
+        assert result.exit_code == 0, result.output
+        outputs[command.split()[0]] = result.output
+    shown = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    assert "2  (0: 225, 1: 25)" in outputs["data"]
+    assert shown[1].splitlines()[0] in outputs["train"]
+    assert re.search(r"^test accuracy .* on 25 graphs$", outputs["train"], re.MULTILINE)
+    assert json.loads(Path("runs/mine/report.json").read_text())["test"]["balanced_accuracy"] > 0.9
+    assert "| train | 180 | 20 |" in Path("runs/mine/report.md").read_text()
+    rows = [line.split(",") for line in Path("predictions.csv").read_text().splitlines()]
+    assert rows[0][5:] == ["p_0", "p_1"]
+    assert [",".join(row[:5]) for row in rows] == shown[2].splitlines()
+    scored = [json.loads(line) for line in Path("scored.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in scored] == [f"M{i:03}" for i in range(1, 251)]
+    right = sum(line["acid"] == line["prediction"] for line in scored)
+    assert json.loads(Path("scored.scores.json").read_text())["accuracy"] == right / 250 > 0.95
 
 
 def test_the_docs_show_python_and_commands():

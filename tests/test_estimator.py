@@ -65,6 +65,71 @@ def test_classes_keep_their_type(values: list) -> None:
     assert model.predict(graphs).dtype == np.array(values).dtype
 
 
+@pytest.mark.parametrize("values", [[3, 7], [False, True], ["no", "yes"], ["1", "2"]])
+def test_classes_that_the_graphs_carry_keep_their_type_when_saved_and_loaded(
+    values: list, tmp_path: Path
+) -> None:
+    graphs, y = graphs_and_classes()
+    given = np.array(values)[y]
+    for graph, value in zip(graphs, given.tolist(), strict=True):
+        graph.graph["label"] = value
+    model = DiffPoolClassifier(**{**QUICK, "epochs": 25}).fit(graphs)
+    assert model.classes_.tolist() == values
+    assert (model.predict(graphs) == given).mean() == model.score(graphs) == 1.0
+    assert model.score(graphs, given) == 1.0
+    model.save(tmp_path)
+    found = load_model(tmp_path).predict(graphs)
+    assert found.dtype == given.dtype
+    assert (found == given).all()
+
+
+def test_float32_classes_are_predicted_exactly() -> None:
+    graphs, y = graphs_and_classes()
+    given = np.array([0.1, 0.7], np.float32)[y]
+    assert (
+        DiffPoolClassifier(**{**QUICK, "epochs": 25}).fit(graphs, given).predict(graphs) == given
+    ).all()
+
+
+def test_sample_weights_decide_between_contradictory_classes() -> None:
+    graphs, y = graphs_and_classes(96)
+    wrong = np.arange(96) % 4 < 2  # half of the graphs of each class
+    given = np.where(wrong, 1 - y, y)
+    for weight, expected in ((np.where(wrong, 0, 3), y), (np.where(wrong, 1, 0), 1 - y)):
+        model = DiffPoolClassifier(**{**QUICK, "epochs": 25})
+        model.fit(graphs, given, sample_weight=weight)
+        assert (model.predict(graphs) == expected).mean() >= 0.95
+
+
+def test_equal_sample_weights_change_nothing() -> None:
+    graphs, y = graphs_and_classes(24)
+    for kind in (DiffPoolClassifier, DiffPoolRegressor):
+        plain, weighted = (kind(**{**QUICK, "epochs": 2}) for _ in range(2))
+        plain.fit(graphs, y)
+        weighted.fit(graphs, y, sample_weight=[3] * 24)
+        assert np.array_equal(plain.predict(graphs), weighted.predict(graphs))
+
+
+@pytest.mark.parametrize(
+    "weight", [[1, 2], [-1] * 24, [np.nan] * 24, [0] * 24, "heavy", [[1.0]] * 24]
+)
+def test_wrong_sample_weights_are_errors(weight: object) -> None:
+    graphs, y = graphs_and_classes(24)
+    with pytest.raises(DataError, match="expected sample_weight"):
+        DiffPoolClassifier(**QUICK).fit(graphs, y, sample_weight=weight)
+
+
+def test_balanced_class_weights_find_the_rare_class() -> None:
+    """Of ten graphs that look alike, three are of the rare class: only with balanced weights is it predicted."""
+    graphs, y = graphs_and_classes(120)
+    given = np.where(y == 1, np.arange(120) % 20 < 6, 0)  # 30 % of the rings, no star
+    settings = {**QUICK, "epochs": 30}
+    plain = DiffPoolClassifier(**settings).fit(graphs, given)
+    balanced = DiffPoolClassifier(**settings, class_weight="balanced").fit(graphs, given)
+    assert (plain.predict(graphs) == 0).all()
+    assert (balanced.predict(graphs) == y).mean() >= 0.9
+
+
 def test_results_are_reproducible_and_depend_on_the_seed() -> None:
     graphs, y = graphs_and_classes(24)
     settings = {**QUICK, "epochs": 2}

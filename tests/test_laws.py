@@ -427,6 +427,11 @@ def test_the_flat_network_is_as_deep_as_the_hierarchical_one() -> None:
     [
         (Architecture(), [(3, 1, 4, 0, 2, 1, 2, 1)]),
         (Architecture(poolings=2), [(6, 1, 8, 0, 3, 2, 5, 1), (2, 1, 2, 0, 1, 1, 2, 1)]),
+        (Architecture(min_clusters=3), [(3, 1, 4, 0, 3, 3, 3, 2)]),
+        (
+            Architecture(poolings=2, min_clusters=2),
+            [(6, 1, 8, 0, 3, 2, 5, 2), (2, 1, 2, 0, 2, 2, 2, 2)],
+        ),
         (Architecture(clusters="dataset"), [(4,) * 8]),
         (Architecture(poolings=2, clusters="dataset"), [(8,) * 8, (2,) * 8]),
         (Architecture(poolings=2, clusters=(9, 2)), [(9,) * 8, (2,) * 8]),

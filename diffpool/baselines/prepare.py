@@ -81,7 +81,10 @@ def wanted(architecture: Architecture, largest: int) -> dict[str, Any] | None:
         return {"kind": "fields", **shape, "labelling": a.labelling}
     if a.pooler == "pyramid":
         return {"kind": "pyramid", "levels": a.poolings}
-    return {"kind": a.pooler, "clusters": [asdict(c) for c in cluster_counts(a, largest)]}
+    clusters = [asdict(c) for c in cluster_counts(a, largest)]
+    if a.min_clusters == 1:  # so that structures cached before this setting existed are found
+        clusters = [{k: v for k, v in c.items() if k != "min_count"} for c in clusters]
+    return {"kind": a.pooler, "clusters": clusters}
 
 
 def _clusters(

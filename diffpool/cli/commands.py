@@ -7,6 +7,7 @@ answer at once.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -24,10 +25,12 @@ from diffpool.cli.display import (
     describe,
     download_bar,
     epochs_bar,
+    errors,
     graphs_bar,
     outcome_facts,
     preparing_bar,
     print_outcome,
+    print_scores,
     print_statistics,
     progress_console,
 )
@@ -43,6 +46,7 @@ from diffpool.cli.options import (
     Inputs,
     Json,
     KernelOptions,
+    Label,
     NodeAttributes,
     Quiet,
     Resume,
@@ -66,6 +70,7 @@ from diffpool.experiments.methods import (
     unknown_method,
 )
 from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
+from diffpool.files import atomic_write
 from diffpool.version import VERSION
 
 if TYPE_CHECKING:
@@ -88,7 +93,8 @@ KERNEL_OPTIONS = {
     *("as_json", "quiet", "help_all"),
 }
 
-INTERRUPTED = 130  # exit code
+INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes
+FORMS = ("csv", "jsonl")  # of predictions
 PART = 1000  # graphs in memory at a time when predicting
 
 
@@ -146,11 +152,12 @@ def train(
     target: Target = None,
     settings: Settings,
 ) -> None:
-    """Train a model on 80 % of the graphs and report its accuracy on 10 %.
+    """Train a model on 80 % of the graphs and report its scores on 10 %.
 
     The other 10 % validate: training stops early, and the epoch with the lowest validation loss is kept.
-    OUT receives the model (**config.json** and **model-….safetensors**), **metrics.jsonl** (a line for each epoch) and
-    **clusters.png** (a test graph and its coarsened graphs). A model in OUT is only replaced with --overwrite.
+    OUT receives the model (**config.json** and **model-….safetensors**), **metrics.jsonl** (a line for each epoch),
+    **report.md** and **report.json** (scores, split, settings, versions) and **clusters.png** (a test graph and its
+    coarsened graphs). A model in OUT is only replaced with --overwrite.
 
     Ctrl-C ends the training: the best model so far is saved, and the exit code is 130. The same command with
     `--resume` continues, also after a crash, and ends with the same model as without the interruption.
@@ -163,7 +170,7 @@ def train(
 
     - `diffpool train graphs.jsonl --method graphsage --out runs/flat`
 
-    - `diffpool train molecules.csv --smiles smiles --label active`
+    - `diffpool train molecules.csv --smiles smiles --label active --class-weight balanced`
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
     from diffpool.experiments import prepared, train_once
@@ -228,9 +235,10 @@ def evaluate(
     help_all: HelpAll = False,
     kernel: KernelOptions,
     data: Inputs,
+    target: Target = None,
     settings: Settings,
 ) -> None:
-    """Measure the accuracy of a method with ten-fold cross-validation: mean ± sd.
+    """Measure the accuracy of a method with ten-fold cross-validation: mean ± sd. For targets: MAE, RMSE and R².
 
     Every finished fold is a line of OUT. If the command is interrupted, run it again: it continues where it stopped.
     When all folds are finished, it only prints the result. **nested** does not search over settings that are given as
@@ -259,7 +267,8 @@ def evaluate(
 
         rules = choose_protocol(protocol or "tenfold", grid, settings)
         device_name = device.select()
-        graphs = _load(dataset, run.seed, data, needs_edges(chosen, rules), quiet=quiet)
+        edges = needs_edges(chosen, rules)
+        graphs = _load(dataset, run.seed, data, edges, target, quiet=quiet)
         graphs = graphs.to(device_name)
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
@@ -374,10 +383,27 @@ def predict(
         str,
         typer.Argument(help="A file, or the name of a data set.", autocompletion=complete_dataset),
     ],
-    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The file to write: CSV, or JSON lines if its name ends in .jsonl; `-` is standard output."
+        ),
+    ] = Path("predictions.csv"),
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="`csv` or `jsonl`.",
+            metavar="NAME",
+            show_default="by the name of OUT",
+            autocompletion=lambda: list(FORMS),
+        ),
+    ] = None,
     device: DeviceName = "auto",
     data_dir: DataDir = None,
     smiles: Smiles = None,
+    label: Label = None,
+    target: Target = None,
     node_attributes: NodeAttributes = None,
     edge_attributes: EdgeAttributes = None,
     as_json: Json = False,
@@ -385,20 +411,31 @@ def predict(
 ) -> None:
     """Predict the class of every graph with a trained model.
 
-    OUT has a line for each graph, with the probability of each class. JSON lines and CSV files are read in parts, so
-    they may be larger than memory. Labels that were not in the training data are reported.
+    OUT has a line for each graph: the columns of the input (all columns of a CSV file; `id`, `label` and other keys of
+    JSON lines), the prediction, and the probability of each class. JSON lines and CSV files are read in parts, so they
+    may be larger than memory. Labels that were not in the training data are reported. If the graphs have classes or
+    targets (for a CSV file, name the column with --label or --target), the scores are printed and written to
+    NAME.scores.json next to OUT.
 
-    **Example**
+    **Examples**
 
     - `diffpool predict runs/model graphs.jsonl --out predictions.csv`
+
+    - `diffpool predict runs/model molecules.csv --label active --out predictions.jsonl`
+
+    - `diffpool predict runs/model graphs.jsonl --out - | head`
     """
     from diffpool.data import iter_graphs
     from diffpool.data.sources import count_graphs, is_path
     from diffpool.training import load_model, unseen_message, write_predictions
 
-    shown = progress_console(quiet)
+    to_stdout = str(out) == "-"
+    shown = progress_console(quiet, stderr=to_stdout or as_json)
+    form = form or ("jsonl" if out.suffix == ".jsonl" else "csv")
+    if form not in FORMS:
+        raise SettingError(f"expected --format to be {' or '.join(FORMS)}, got {form!r}")
     model = load_model(model_dir, Device(device, "float32").select())
-    if out.is_dir() or not out.resolve().parent.is_dir():
+    if not to_stdout and (out.is_dir() or not out.resolve().parent.is_dir()):
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
     source = Source(
         data_dir, smiles, node_attributes=node_attributes, edge_attributes=edge_attributes
@@ -407,20 +444,41 @@ def predict(
         total = count_graphs(Path(dataset))
         nodes, edges = source.chosen_attributes()
         parts = iter_graphs(
-            Path(dataset), PART, smiles=smiles, node_attributes=nodes, edge_attributes=edges
+            Path(dataset),
+            PART,
+            smiles=smiles,
+            label=label,
+            target=target,
+            node_attributes=nodes,
+            edge_attributes=edges,
         )
     else:
         raw = read_input(dataset, source, quiet=quiet)
         total = len(raw)
         parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
-    with graphs_bar("predicting", total, shown) as advance:
-        count, unseen = write_predictions(model, parts, out, advance)
-    if as_json:
-        print(json.dumps({"predictions": count, "out": str(out), "unseen": unseen}))
+    try:
+        with graphs_bar("predicting", total, shown) as advance:
+            written = write_predictions(
+                model, parts, sys.stdout if to_stdout else out, advance, form
+            )
+    except BrokenPipeError:  # `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
+    if written.metrics is not None and not to_stdout:
+        scores = out.with_name(f"{out.stem}.scores.json")
+        with atomic_write(scores) as temporary:
+            temporary.write_text(json.dumps(written.metrics, indent=2) + "\n", "utf-8")
+    if as_json and not to_stdout:
+        facts = {"predictions": written.count, "out": str(out), "unseen": written.unseen}
+        print(json.dumps({**facts, "scores": written.metrics}))
         return
-    for table, found in unseen.items():
-        console.print(unseen_message(table, found))
-    console.print(f"{count} predictions written to {out}")
+    messages = errors if to_stdout else console
+    for table, found in written.unseen.items():
+        messages.print(unseen_message(table, found), markup=False)
+    if written.metrics is not None:
+        print_scores(messages, written.metrics)
+    place = "standard output" if to_stdout else out
+    messages.print(f"{written.count} predictions written to {place}")
 
 
 def embedded(seed: int) -> GraphDataset:

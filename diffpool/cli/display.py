@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -18,6 +19,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from diffpool.experiments.methods import METHOD_SETTINGS, METHODS, Method
 
@@ -95,20 +97,41 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
 
 
 def print_outcome(outcome: Outcome) -> None:
-    """Print the best epoch and the score on the test graphs."""
-    best, count = outcome.best_epoch, len(outcome.fold.test)
+    """Print the best epoch and the scores on the test graphs."""
+    best = outcome.best_epoch
     console.print(
         f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
         f"{percent(best.validation_accuracy)}   ({outcome.seconds:.0f} s)"
     )
-    if outcome.test.accuracy is None:
-        error = f"{100 * outcome.test.loss:.1f} %"
-        console.print(
-            f"[bold]test error {error}[/bold] of the variance of the targets, on {count} graphs"
+    if (metrics := outcome.metrics("test")) is not None:
+        print_scores(console, metrics, "test ")
+
+
+def print_scores(shown: Console, metrics: dict[str, Any], title: str = "") -> None:
+    """Print metrics and, for up to ten classes, the confusion matrix."""
+    from diffpool.training import metrics_text
+
+    shown.print(
+        f"{title}{metrics_text(metrics)} on {metrics['graphs']} graphs",
+        markup=False,
+        soft_wrap=True,
+    )
+    for name, count in metrics.get("unknown_classes", {}).items():
+        shown.print(
+            f"not scored: {count} graphs of class {name!r}, which was not in the training data",
+            markup=False,
+            soft_wrap=True,
         )
-    else:
-        accuracy = f"{100 * outcome.test.accuracy:.1f} %"
-        console.print(f"[bold]test accuracy {accuracy}[/bold] on {count} graphs")
+    names = [str(name) for name in metrics.get("classes", ())]
+    if 0 < len(names) <= 10:
+        table = Table("true class", *map(escape, names), title="predicted class")
+        for name, row in zip(names, metrics["confusion"], strict=True):
+            table.add_row(Text(name), *map(str, row))
+        shown.print(table)
+
+
+def warn(message: str, console: Console = console) -> None:
+    console.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
 
 
 def percent(accuracy: float | None) -> str:
@@ -239,7 +262,9 @@ def _range(names: tuple[str, ...]) -> str:
 
 
 def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
-    """Print the data set, and how the method differs from the paper."""
+    """Print the data set, how the method differs from the paper, and advice."""
+    from diffpool.experiments import class_counts, imbalance, trivial_pooling
+
     outputs = (
         f"{dataset.num_outputs} targets" if dataset.regression else f"{dataset.num_classes} classes"
     )
@@ -256,3 +281,11 @@ def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
     ]
     if changed:
         console.print(f"{method.name}: {', '.join(changed)}; otherwise as in the paper")
+    if not dataset.regression:
+        counts = [f"{name}: {count}" for name, count in class_counts(dataset).items()]
+        shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
+        console.print(f"graphs of each class: {shown}", markup=False, soft_wrap=True)
+    if method.training.class_weight is None and (message := imbalance(dataset)):
+        warn(message, console)
+    if message := trivial_pooling(method.architecture, dataset):
+        warn(message, console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +56,7 @@ def line(status: AnyStatus) -> str:
     return (
         f"folds {len(status.records)}/{status.folds}, models {status.finished}/{status.models}, "
         f"{status.active} in training, epoch {status.epoch}/{status.max_epochs}, "
-        f"validation {100 * status.accuracies[-1]:.1f} %, {_rate(status):,.0f} graphs/s, "
+        f"{_validation(status)}{_rate(status):,.0f} graphs/s, "
         f"at most {duration(status.seconds_left)} left"
     )
 
@@ -70,11 +71,12 @@ def _view(title: str, status: AnyStatus) -> RenderableType:
         return Group(title, table)
     _add_bars(table, folds, ("models", status.finished, status.models))
     _add_bars(table, ("epoch", status.epoch, status.max_epochs))
-    table.add_row(
-        "validation",
-        sparkline(status.accuracies),
-        f"{100 * status.accuracies[-1]:.1f} % on average",
-    )
+    if _validation(status):
+        table.add_row(
+            "validation",
+            sparkline(status.accuracies),
+            f"{100 * status.accuracies[-1]:.1f} % on average",
+        )
     table.add_row(
         "speed",
         f"{_rate(status):,.0f} graphs/s, {status.active} models side by side",
@@ -93,6 +95,12 @@ def _add_bars(table: Table, *bars: tuple[str, int, int]) -> None:
 def _left(status: KernelStatus) -> str:
     left = status.seconds_left
     return "" if left is None else f"about {duration(left)} left"
+
+
+def _validation(status: Status) -> str:
+    """The mean validation accuracy; empty for regression."""
+    accuracy = status.accuracies[-1]
+    return "" if math.isnan(accuracy) else f"validation {100 * accuracy:.1f} %, "
 
 
 def _rate(status: Status) -> float:
@@ -115,8 +123,11 @@ def duration(seconds: float) -> str:
 
 
 def print_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """Print the accuracy of every fold, and mean ± sd."""
+    """Print the accuracy (for regression MAE, RMSE and R²) of every fold, and mean ± sd."""
     folds = len({record.fold for record in evaluation.records})
+    for name, own in evaluation.metrics.items():
+        shown = ["–" if value is None else f"{value:.4g}" for value in own["folds"]]
+        console.print(f"{name}: " + "  ".join(shown))
     for start in range(0, len(evaluation.accuracies), folds):
         part = evaluation.accuracies[start : start + folds]
         console.print("folds: " + "  ".join(f"{accuracy:.1f}" for accuracy in part))

@@ -50,6 +50,12 @@ Smiles = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a CSV file with the class.", metavar="COLUMN", rich_help_panel=DATA
+    ),
+]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -92,14 +98,7 @@ class Source:
 
     data_dir: DataDir = None
     smiles: Smiles = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of a CSV or Parquet file with the class.",
-            metavar="COLUMN",
-            rich_help_panel=DATA,
-        ),
-    ] = None
+    label: Label = None
     node_attributes: NodeAttributes = None
     edge_attributes: EdgeAttributes = None
 

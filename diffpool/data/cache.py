@@ -19,7 +19,7 @@ from diffpool.data.categories import Categories
 from diffpool.data.raw import EDGE_TABLES, GRAPH_TABLES, NODE_TABLES, RawGraphs
 from diffpool.errors import DataError
 
-FORMAT = 2  # increase it with every change to what is stored or how files are read
+FORMAT = 3  # increase it with every change to what is stored or how files are read
 TABLES = (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES)
 
 
@@ -85,7 +85,7 @@ def _save(raw: RawGraphs, path: Path) -> None:
     for field in TABLES:
         table = getattr(raw, field)
         if isinstance(table, Categories):
-            names[field] = table.names
+            names[field] = {"names": table.names, "type": table.type}
         if table is not None:
             arrays[field] = _small(table.codes if isinstance(table, Categories) else table)
     save_arrays(path, arrays, {"name": raw.name, "directed": bool(raw.directed), "names": names})
@@ -114,7 +114,9 @@ def _decoded(arrays: Arrays, about: dict[str, Any]) -> RawGraphs:
     for field in arrays.keys() & set(TABLES):
         if field in about["names"]:
             codes = arrays[field].astype(np.int32)
-            tables[field] = Categories(codes, tuple(map(tuple, about["names"][field])))
+            words = about["names"][field]
+            columns = tuple(map(tuple, words["names"]))
+            tables[field] = Categories(codes, columns, words["type"])
         else:
             tables[field] = arrays[field].astype(np.float64)
     return replace(raw, directed=about["directed"], **tables)

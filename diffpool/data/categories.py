@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 MAX_CATEGORIES = 50  # different words in a column that are never taken for names of its rows
+Label = str | int | bool | float  # a class as it was given
+TYPES: dict[str, type] = {"str": str, "int": int, "bool": bool, "float": float}
+INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")  # names that are written as numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -17,6 +22,7 @@ class Categories:
 
     codes: np.ndarray  # [rows, columns] int32
     names: tuple[tuple[str, ...], ...]  # of each column
+    type: str = "str"  # of the values that were given: a key of TYPES; matters for classes
 
     @classmethod
     def from_values(cls, values: np.ndarray) -> Categories:
@@ -26,10 +32,13 @@ class Categories:
         for c in range(values.shape[1]):
             found, codes[:, c] = np.unique(values[:, c], return_inverse=True)
             names.append(tuple(str(name) for name in found.tolist()))
-        return cls(codes, tuple(names))
+        kind = {"i": "int", "u": "int", "b": "bool"}.get(values.dtype.kind, "str")
+        return cls(codes, tuple(names), kind)
 
     @classmethod
-    def from_columns(cls, columns: Sequence[tuple[Names, np.ndarray]]) -> Categories:
+    def from_columns(
+        cls, columns: Sequence[tuple[Names, np.ndarray]], type: str = "str"
+    ) -> Categories:
         """From codes [rows] and their names, for each column; names are sorted by `numerical_order`."""
         codes, names = [], []
         for found, column in columns:
@@ -38,7 +47,7 @@ class Categories:
             new_code[[found[name] for name in ordered]] = np.arange(len(found), dtype=np.int32)
             codes.append(new_code[column])
             names.append(tuple(ordered))
-        return cls(np.stack(codes, 1), tuple(names))
+        return cls(np.stack(codes, 1), tuple(names), type)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -48,11 +57,17 @@ class Categories:
         return len(self.names)
 
     def rows(self, index: np.ndarray | slice) -> Categories:
-        return Categories(self.codes[index], self.names)
+        return Categories(self.codes[index], self.names, self.type)
 
     def words(self, column: int = 0) -> list[str]:
         """The category of every row in one column."""
         return [self.names[column][code] for code in self.codes[:, column]]
+
+    def labels(self, column: int = 0) -> tuple[Label, ...]:
+        """The names of a column as values of the type that was given: `1` and not `"1"` for integers."""
+        if self.type == "bool":
+            return tuple(name == "True" for name in self.names[column])
+        return tuple(TYPES[self.type](name) for name in self.names[column])
 
     def __repr__(self) -> str:
         return f"Categories({len(self)} rows, {[len(n) for n in self.names]} categories)"
@@ -72,6 +87,12 @@ class Names(dict[str, int]):
 def looks_like_names(names: int, rows: int) -> bool:
     """Whether this number of different words is close to the number of rows: names of the rows, not categories."""
     return names > MAX_CATEGORIES and 2 * names > rows
+
+
+def common_type(values: Iterable[Any]) -> str:
+    """The type of all these values, as in `Categories.type`; "str" for mixed ones."""
+    found = {type(value).__name__ for value in values}
+    return found.pop() if len(found) == 1 and found <= TYPES.keys() else "str"
 
 
 def numerical_order(name: str) -> tuple[int, float, str]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.data.categories import Label
 from diffpool.data.features import FeatureMap, Features
 from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
@@ -38,11 +39,12 @@ class GraphDataset:
     graphs: SparseGraphs
     x: Tensor  # [N, F]
     y: Tensor  # [B] int64, from 0; or [B, T] float for regression
-    class_names: tuple[str, ...]  # empty for regression
+    class_names: tuple[Label, ...]  # as they were given; empty for regression
     features: str  # describes the columns of x
     feature_map: FeatureMap | None = None  # computes x
     directed: bool = False  # whether edges are used only in the given direction
     communities: Tensor | None = None  # [N] int64, if the data set was generated from them
+    weights: Tensor | None = None  # [B]: of each graph in the training loss; None: all 1
 
     @classmethod
     def from_raw(
@@ -63,7 +65,7 @@ class GraphDataset:
         if raw.classes is not None:
             y, names = (
                 torch.from_numpy(raw.classes.codes[:, 0].astype(np.int64)),
-                raw.classes.names[0],
+                raw.classes.labels(),
             )
         elif raw.targets is not None:
             y, names = torch.from_numpy(raw.targets).float(), ()
@@ -124,9 +126,9 @@ class GraphDataset:
         return GraphBatch(selected, self.x[nodes], self.y[chosen.to(self.y.device)])
 
     def to(self, device: torch.device | str) -> GraphDataset:
-        return replace(
-            self, graphs=self.graphs.to(device), x=self.x.to(device), y=self.y.to(device)
-        )
+        weights = None if self.weights is None else self.weights.to(device)
+        graphs, x, y = self.graphs.to(device), self.x.to(device), self.y.to(device)
+        return replace(self, graphs=graphs, x=x, y=y, weights=weights)
 
     def __repr__(self) -> str:
         what = f"{self.num_outputs} targets" if self.regression else f"{self.num_classes} classes"

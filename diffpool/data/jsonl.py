@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
-import re
 import reprlib
 import zlib
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories, Names
+from diffpool.data.categories import INTEGER, Categories, Label, Names, common_type
 from diffpool.data.raw import RawGraphs, concatenate, missing_node
 from diffpool.errors import DataError, SettingError
 from diffpool.files import atomic_write
@@ -33,12 +32,12 @@ SHARED = {
     "target": "targets",
 }
 KEYS = ("id", "nodes", "edges", "directed", *SHARED)
+COPIED = ("id", "label", "target")  # keys of these that become columns, as all other keys do
 
 MAX_NODES = 10_000_000  # per line: a few bytes can ask for any number of nodes
 MAX_EXTRA_NODES = 10_000_000  # nodes in memory beyond one for each byte read
 MAX_BYTES = 1 << 28  # per line: a small .gz file can hold any number of bytes
 ONE_PER_LINE = "Write one graph per line."
-INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")  # names that are written as numbers
 
 
 def read_jsonl(path: str | Path, name: str | None = None) -> RawGraphs:
@@ -93,6 +92,8 @@ class _Graph:
     directed: bool
     names: dict[str, list[list[str]]] = field(default_factory=dict)  # the columns of each key
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # [rows, columns] of each key
+    label: Label | None = None
+    columns: dict[str, Any] = field(default_factory=dict)  # id and keys that have no meaning here
 
     @property
     def widths(self) -> dict[str, int]:
@@ -179,6 +180,8 @@ class _Chunk:
         self.edges: list[np.ndarray] = []
         self.tables: dict[str, list[np.ndarray]] = {}  # numbers or codes [rows, columns], by graph
         self.names: dict[str, list[Names]] = {}  # for each column of codes
+        self.labels: list[Label | None] = []
+        self.columns: dict[str, list[Any]] = {}
 
     def add(self, graph: _Graph, line: int, num_bytes: int) -> None:
         self._check(graph, line)
@@ -190,6 +193,10 @@ class _Chunk:
         self.sizes.append(graph.nodes)
         self.directed.append(graph.directed)
         self.edges.append(graph.edges)
+        self.labels.append(graph.label)
+        for name, value in graph.columns.items():
+            column = self.columns.setdefault(name, [])
+            column += [None] * (len(self.sizes) - 1 - len(column)) + [value]
         for key, numbers in graph.numbers.items():
             self.tables.setdefault(key, []).append(numbers)
         for key, columns in graph.names.items():
@@ -238,12 +245,18 @@ class _Chunk:
             table = np.concatenate(filled) if filled else np.empty((0, columns), values[0].dtype)
             if key in self.names:
                 names = self.names[key] or [Names() for _ in range(columns)]
+                kind = common_type(self.labels) if key == "label" else "str"
                 tables[SHARED[key]] = Categories.from_columns(
-                    list(zip(names, table.T, strict=True))
+                    list(zip(names, table.T, strict=True)), kind
                 )
             else:
                 tables[SHARED[key]] = table[:, 0] if key == "edge_weights" else table
+        own_columns = {
+            name: [column[g] if g < len(column) else None for g in graphs.tolist()]
+            for name, column in self.columns.items()
+        }
         source, target = edges.T
+        tables["columns"] = own_columns
         return RawGraphs.from_edges(self.name, sizes, source, target, one_way=one_way, **tables)
 
 
@@ -281,7 +294,8 @@ def _parse(line: bytes) -> _Graph:
         else:
             width = _width(key, value)
             numbers[key] = _numbers(key, list(chain.from_iterable(value))).reshape(rows, width)
-    return _Graph(nodes, edges, graph.get("directed", False), names, numbers)
+    directed, label = graph.get("directed", False), graph.get("label")
+    return _Graph(nodes, edges, directed, names, numbers, label, _columns(graph))
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -306,14 +320,40 @@ def _object(line: bytes) -> dict[str, Any]:
         raise _Fault(f"expected a JSON object, got {_short(graph)}. {ONE_PER_LINE}")
     for key in graph:
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, 1)
-            advice = f"Did you mean {near[0]}?" if near else "Remove it."
-            raise _Fault(f"expected only the keys {', '.join(KEYS)}, got {_short(key)}. {advice}")
+            if near := _meant(key):
+                raise _Fault(f"the key {_short(key)} is not known. Did you mean {near}?")
+            if isinstance(graph[key], list | dict):
+                raise _Fault(
+                    f"expected a word or a number under {_short(key)}, which is not among the keys {', '.join(KEYS)}, "
+                    f"got {_short(graph[key])}. Remove it."
+                )
     if "edges" not in graph:
         raise _Fault("edges are missing. Write [] for a graph without edges.")
     if not isinstance(graph.get("directed", False), bool):
         raise _Fault(f"expected directed to be true or false, got {_short(graph['directed'])}.")
     return graph
+
+
+def _meant(key: str) -> str | None:
+    """The key that this one is probably a misspelling of."""
+    known = [name for name in KEYS if name != "id"]
+    return next(iter(difflib.get_close_matches(key.lower(), known, 1, 0.7)), None)
+
+
+def _columns(graph: dict[str, Any]) -> dict[str, Any]:
+    """The values of a line that are not structure; an id of any kind, as JSON unless it is a word or a number."""
+    columns: dict[str, Any] = {}
+    for key, value in graph.items():
+        if key in KEYS and key not in COPIED:
+            continue
+        columns[key] = json.dumps(value) if isinstance(value, list | dict) else value
+        try:
+            f"{key}{columns[key]}".encode()
+        except UnicodeEncodeError:
+            raise _Fault(
+                f"{_short(key)}: the text has half of a surrogate pair. Correct it."
+            ) from None
+    return columns
 
 
 def _not_finite(word: str) -> float:
@@ -433,11 +473,19 @@ def _short(value: Any) -> str:
 
 def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
     """The JSON object of each graph."""
-    tables = {key: _JsonTable.from_table(getattr(raw, name)) for key, name in SHARED.items()}
+    tables = {
+        key: _JsonTable.from_table(getattr(raw, name), typed=key == "label")
+        for key, name in SHARED.items()
+    }
     # edges without tables are written in one direction only
     halve = not raw.directed and not any(
         table for key, table in tables.items() if key.startswith("edge")
     )
+    columns = {
+        name: values
+        for name, values in raw.columns.items()
+        if name == "id" or (name not in KEYS and not _meant(name))
+    }
     target = raw.target
     ends = np.cumsum(raw.sizes)
     for g, (start, end) in enumerate(zip(raw.starts.tolist(), ends.tolist(), strict=True)):
@@ -447,6 +495,7 @@ def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
         graph: dict[str, Any] = {"nodes": end - start, "edges": edges.tolist()}
         if raw.directed:
             graph["directed"] = True
+        graph |= {name: values[g] for name, values in columns.items() if values[g] is not None}
         for key, table in tables.items():
             if table is None:
                 continue
@@ -465,15 +514,19 @@ class _JsonTable:
     """A table in the form that is written."""
 
     values: np.ndarray  # numbers, or the codes of words
-    words: list[list[int | str]] | None
+    words: list[list[Label]] | None
 
     @classmethod
-    def from_table(cls, table: np.ndarray | Categories | None) -> _JsonTable | None:
-        """None if there is nothing to write: no table, or no columns."""
+    def from_table(
+        cls, table: np.ndarray | Categories | None, typed: bool = False
+    ) -> _JsonTable | None:
+        """None if there is nothing to write: no table, or no columns. `typed`: write words as they were given."""
         if isinstance(table, Categories):
-            words: list[list[int | str]] = [
-                [int(name) if INTEGER.fullmatch(name) else name for name in names]
-                for names in table.names
+            words: list[list[Label]] = [
+                list(table.labels(c))
+                if typed
+                else [int(name) if INTEGER.fullmatch(name) else name for name in names]
+                for c, names in enumerate(table.names)
             ]
             return cls(table.codes, words) if words else None
         if table is None or table.shape[1:] == (0,):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories, Names
+from diffpool.data.categories import INTEGER, Categories, Names
 from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
@@ -112,8 +112,9 @@ def _chunks(
     molecules = _Molecules(path.stem if name is None else name, f"{path}: ")
     rows = _rows(path, [smiles, *([label] if label else []), *targets])
     empty = True
-    for line, (text, *cells) in rows:
+    for line, (text, *cells), row in rows:
         empty = False
+        molecules.add_row(row)
         where = f"{'row' if path.suffix == '.parquet' else 'line'} {line}"
         if label:
             molecules.add_class(cells.pop(0), label, where)
@@ -128,12 +129,14 @@ def _chunks(
         yield molecules.take()
 
 
-def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of these columns, for each row of a CSV or Parquet file."""
+def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str], dict[str, str]]]:
+    """Line number, cells of these columns, and cells of all columns, for each row of a CSV or Parquet file."""
     if path.suffix == ".parquet":
-        _check_columns(path, parquet_columns(path), columns)
-        for number, cells in parquet_rows(path, columns):
-            yield number, ["" if cells[c] is None else str(cells[c]).strip() for c in columns]
+        header = parquet_columns(path)
+        _check_columns(path, header, columns)
+        for number, found in parquet_rows(path, header):
+            words = {c: "" if found[c] is None else str(found[c]).strip() for c in header}
+            yield number, [words[c] for c in columns], words
         return
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -141,6 +144,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
             header = [cell.strip() for cell in next(reader, [])]
             _check_columns(path, header, columns)
             indices = [header.index(column) for column in columns]
+            names = _unique(header)
             for row in reader:
                 if not row:
                     continue
@@ -149,7 +153,8 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str]]]:
                         f"{path}, line {reader.line_num}: expected {len(header)} cells as in the header, "
                         f"got {len(row)}. Put quotes around text with commas."
                     )
-                yield reader.line_num, [row[i].strip() for i in indices]
+                cells = [row[i].strip() for i in indices]
+                yield reader.line_num, cells, dict(zip(names, row, strict=True))
     except OSError as error:
         raise DataError(
             f"{path}: the file could not be read ({error.strerror}). Is the name right?"
@@ -172,6 +177,15 @@ def _check_columns(path: Path, header: list[str], columns: list[str]) -> None:
                 f"{path}: expected one column {column!r}, got {got}. "
                 f"The file has {', '.join(header) or 'no columns'}."
             )
+
+
+def _unique(header: list[str]) -> list[str]:
+    """The names of all columns, made different: a CSV file may have columns without a name, or with the same one."""
+    names: list[str] = []
+    for i, name in enumerate(header):
+        name = name or f"column_{i + 1}"
+        names.append(name if header.count(name) <= 1 else f"{name}_{i + 1}")
+    return names
 
 
 class _Molecules:
@@ -202,6 +216,8 @@ class _Molecules:
         self.bond_numbers = array("d")
         self.classes: list[str] = []
         self.targets: list[list[float]] = []
+        self.columns: dict[str, list[Any]] = {}
+        self.label = ""  # the column of the classes
 
     def __len__(self) -> int:
         """Number of molecules added, readable or not."""
@@ -238,10 +254,15 @@ class _Molecules:
             return self.read(str(given))
         return self.parse(given) if isinstance(given, str) else None
 
+    def add_row(self, row: dict[str, str]) -> None:
+        for name, cell in row.items():
+            self.columns.setdefault(name, []).append(cell)
+
     def add_class(self, cell: str, column: str, where: str) -> None:
         if not cell:
             self.faults.append(f"{where}: expected a class in column {column!r}, got nothing")
         self.classes.append(cell)
+        self.label = column
 
     def add_targets(self, cells: list[str], columns: list[str], where: str) -> None:
         row = [_number(cell) for cell in cells]
@@ -266,7 +287,15 @@ class _Molecules:
         tables: dict[str, Any] = {}
         if self.classes:
             names = Names()
-            tables["classes"] = Categories.from_columns([(names, names.codes(self.classes))])
+            codes = names.codes(self.classes)
+            kind = "int" if all(map(INTEGER.fullmatch, names)) else "str"
+            tables["classes"] = Categories.from_columns([(names, codes)], kind)
+            if (
+                kind == "int"
+            ):  # so that predictions as JSON have classes and predictions of one type
+                self.columns[self.label] = list(map(int, self.classes))
+        if self.columns:
+            tables["columns"] = self.columns
         if self.targets:
             tables["targets"] = np.array(self.targets, np.float64)
         raw = RawGraphs.from_edges(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -41,6 +42,9 @@ class RawGraphs:
     node_attributes: np.ndarray | None = None  # [N, ·] float64
     classes: Categories | None = None  # one column
     targets: np.ndarray | None = None  # [B, ·] float64: for regression
+    # What a file says about its graphs besides their structure, such as an id: a value or None for each graph, by
+    # column. Nothing is computed from it; predictions repeat it.
+    columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_edges(
@@ -203,6 +207,9 @@ class RawGraphs:
             sizes=sizes,
             indptr=np.concatenate([[0], end]).astype(np.int64),
             source=self.source[edges] - np.repeat(shift, count),
+            columns={
+                name: [values[g] for g in chosen.tolist()] for name, values in self.columns.items()
+            },
             **tables,
         )
 
@@ -248,8 +255,17 @@ def concatenate(parts: Sequence[RawGraphs], name: str | None = None) -> RawGraph
             [p.source + start for p, start in zip(parts, nodes, strict=False)]
         ).astype(np.int64),
         directed=any(p.directed for p in parts),
+        columns=_joined_columns(parts),
         **tables,
     )
+
+
+def _joined_columns(parts: Sequence[RawGraphs]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for part in parts for name in part.columns)
+    return {
+        name: [v for part in parts for v in part.columns.get(name, [None] * len(part))]
+        for name in names
+    }
 
 
 def _stack(field: str, values: list[Any]) -> Table:
@@ -276,7 +292,9 @@ def _stack(field: str, values: list[Any]) -> Table:
                 [np.array([index[n] for n in v.names[c]], np.int32)[v.codes[:, c]] for v in values]
             )
         )
-    return Categories(np.stack(codes, 1).astype(np.int32), tuple(names))
+    types = {v.type for v in values}
+    kind = types.pop() if len(types) == 1 else "str"
+    return Categories(np.stack(codes, 1).astype(np.int32), tuple(names), kind)
 
 
 def _rows(table: Table, index: np.ndarray) -> Table:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from diffpool.experiments.advice import class_counts, imbalance, trivial_pooling
     from diffpool.experiments.evaluation import Evaluation, evaluate, evaluate_kernel
     from diffpool.experiments.grid import (
         DEFAULT_GRID,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         needs_edges,
     )
     from diffpool.experiments.records import Record, append_records, read_records
+    from diffpool.experiments.report import write_report
     from diffpool.experiments.single_run import Outcome, fit, train_once
     from diffpool.experiments.status import KernelStatus, Status
 
@@ -60,9 +62,11 @@ __all__ = [
     "append_records",
     "choose_kernel_protocol",
     "choose_protocol",
+    "class_counts",
     "evaluate",
     "evaluate_kernel",
     "fit",
+    "imbalance",
     "kernel_method",
     "make_grid",
     "needs_edges",
@@ -72,11 +76,14 @@ __all__ = [
     "read_records",
     "settings_for",
     "train_once",
+    "trivial_pooling",
+    "write_report",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "advice": "class_counts imbalance trivial_pooling",
         "evaluation": "Evaluation evaluate evaluate_kernel",
         "grid": "DEFAULT_GRID Grid make_grid parse_grid parse_settings",
         "methods": "KERNEL_METHODS METHODS KernelMethod Method kernel_method settings_for",
@@ -84,6 +91,7 @@ __getattr__ = lazy_names(
         "protocols": "KERNEL_PROTOCOLS PROTOCOLS InnerCV Nested Paper Protocol Tenfold "
         "choose_kernel_protocol choose_protocol needs_edges",
         "records": "Record append_records read_records",
+        "report": "write_report",
         "single_run": "Outcome fit train_once",
         "status": "KernelStatus Status",
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -11,7 +12,14 @@ from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
 from diffpool.experiments.plan import Results, Task, Trained
 from diffpool.nn import GraphClassifier
-from diffpool.training import Cohort, fit_inputs, score_cohort
+from diffpool.training import (
+    Cohort,
+    fit_inputs,
+    outputs_of,
+    regression_metrics,
+    score_cohort,
+    target_scale,
+)
 
 # Rows (nodes) of a batch that keep the device busy. More do not train faster on a CPU, where they exceed the caches; on
 # a GPU each takes about 20 kB.
@@ -54,7 +62,7 @@ def make_cohort(tasks: Sequence[Task], dataset: GraphDataset) -> Cohort:
     configs = [task.method.training for task in tasks]
     seeds = [config.seed for config in configs]
     model = initial_models(tasks[0].method.architecture, seeds, dataset, folds)
-    return Cohort(model, dataset, folds, configs)
+    return Cohort(model, dataset, folds, configs, scale_targets=True)
 
 
 def initial_models(
@@ -87,6 +95,7 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
     """What is kept of each model of a finished cohort. Models with test graphs are tested in their best epoch."""
     cohort.restore_best()
     scores = score_cohort(cohort.model, cohort.batches, [task.split.test for task in tasks])
+    metrics = _test_metrics(tasks, cohort)
     parameters = sum(p[0].numel() for p in cohort.model.parameters())
     seen = graphs_seen(cohort)
     trained = {}
@@ -102,8 +111,24 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             parameters=parameters,
             graphs=seen[m],
             seconds=cohort.seconds * seen[m] / sum(seen),
+            test_metrics=metrics[m],
         )
     return trained
+
+
+def _test_metrics(tasks: Sequence[Task], cohort: Cohort) -> list[dict[str, Any] | None]:
+    """Regression: the metrics of each model on its test graphs, in the units of the targets."""
+    dataset, parts = cohort.dataset, [task.split.test for task in tasks]
+    if not dataset.regression or not any(map(len, parts)):
+        return [None] * len(tasks)
+    metrics: list[dict[str, Any] | None] = []
+    for task, graphs, outputs in zip(
+        tasks, parts, outputs_of(cohort.model, cohort.batches, parts), strict=True
+    ):
+        mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
+        y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu().numpy()
+        metrics.append(regression_metrics(y, outputs * sd + mean) if len(graphs) else None)
+    return metrics
 
 
 def graphs_seen(cohort: Cohort) -> list[int]:

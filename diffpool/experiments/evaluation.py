@@ -27,16 +27,16 @@ from diffpool.experiments.plan import (
     make_folds,
     make_plan,
     prepared,
-    refuse_regression,
 )
 from diffpool.experiments.protocols import (
     InnerCV,
     Nested,
     Protocol,
+    Tenfold,
     choose_kernel_protocol,
     choose_protocol,
 )
-from diffpool.experiments.records import Record, RunRecords, append_records
+from diffpool.experiments.records import REGRESSION_METRICS, Record, RunRecords, append_records
 from diffpool.experiments.status import KernelWatch, Notify, Watch
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ def evaluate(
     _check(repeats=repeats, cohort=cohort, seed=seed)
     method, dataset = prepared(method, dataset, preparing)
     _check_grid(method, dataset, protocol)
+    if dataset.regression and not isinstance(protocol, Tenfold):
+        raise SettingError(
+            f"the protocol {protocol.name} needs classes, but {dataset.name} has targets: use the protocol tenfold"
+        )
     plan = make_plan(method, dataset, repeats, seed, folds)
     run = NetworkRun(plan, protocol, dataset, Path(out), watch, notify, checkpoint_seconds)
     append_records(out, [])  # fail now, not after the training, if the file cannot be written
@@ -110,7 +114,10 @@ def evaluate_kernel(
     protocol = choose_kernel_protocol(protocol) if isinstance(protocol, str) else protocol
     _check(repeats=repeats, jobs=jobs, seed=seed)
     if raw.classes is None:
-        refuse_regression(raw.name, raw.targets is not None)
+        if raw.targets is not None:
+            raise SettingError(
+                f"kernels need classes, but {raw.name} has targets: use a neural network, such as diffpool"
+            )
         raise DataError(f"{raw.name} has no classes: an evaluation needs the class of every graph")
     made = make_folds(raw.classes.codes[:, 0], repeats, seed, folds)
     run = SvmRun(method, protocol, raw.undirected(), made, seed, Path(out), watch)
@@ -145,7 +152,10 @@ def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> No
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result: the records of all folds of all repeats. Accuracies are in percent; means are over all folds."""
+    """The result: the records of all folds of all repeats. Accuracies are in percent; means are over all folds.
+
+    For regression there are no accuracies: `metrics` has the mean and sd of MAE, RMSE and R².
+    """
 
     key: str
     method: str
@@ -165,7 +175,7 @@ class Evaluation:
             raise TrainingError(
                 f"expected one record of each of {len(folds)} folds, got {got}: run the command again"
             )
-        wrong = [r.fold for r in found if not 0 <= r.accuracy <= 100]
+        wrong = [r.fold for r in found if r.accuracy is not None and not 0 <= r.accuracy <= 100]
         if wrong:
             raise TrainingError(
                 f"expected accuracies from 0 to 100 %, got others in folds {wrong}: the file is damaged"
@@ -175,7 +185,25 @@ class Evaluation:
     @property
     def accuracies(self) -> list[float]:
         """The accuracy of every fold, repeat by repeat."""
-        return [record.accuracy for record in self.records]
+        return [record.accuracy for record in self.records if record.accuracy is not None]
+
+    @property
+    def regression(self) -> bool:
+        return not self.accuracies
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Regression: mean, sd and the values of every fold of MAE, RMSE and R². R² may be undefined (None)."""
+        found: dict[str, dict[str, Any]] = {}
+        for name in REGRESSION_METRICS if self.regression else ():
+            values = [record.details["metrics"][name] for record in self.records]
+            known = [value for value in values if value is not None]
+            found[name] = {
+                "mean": statistics.fmean(known) if known else None,
+                "sd": statistics.stdev(known) if len(known) > 1 else 0.0,
+                "folds": values,
+            }
+        return found
 
     @property
     def mean(self) -> float:
@@ -191,7 +219,9 @@ class Evaluation:
         """The mean accuracy of each repeat."""
         repeats = range(self.records[-1].repeat + 1)
         return [
-            statistics.fmean(r.accuracy for r in self.records if r.repeat == n) for n in repeats
+            statistics.fmean(r.accuracy for r in own if r.accuracy is not None)
+            for n in repeats
+            if (own := [r for r in self.records if r.repeat == n and r.accuracy is not None])
         ]
 
     @property
@@ -201,24 +231,33 @@ class Evaluation:
         return statistics.stdev(means) if len(means) > 1 else None
 
     def to_json(self) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        if self.regression:
+            result |= self.metrics
+        else:
+            result |= {"mean": self.mean, "sd": self.sd, "folds": self.accuracies}
+            result["sd_of_repeats"] = self.sd_of_repeats
         return {
             "method": self.method,
             "dataset": self.dataset,
             "protocol": self.protocol,
-            "mean": self.mean,
-            "sd": self.sd,
-            "folds": self.accuracies,
-            "repeats": len(self.repeat_means),
-            "sd_of_repeats": self.sd_of_repeats,
+            **result,
+            "repeats": self.records[-1].repeat + 1,
             "seed": self.records[0].seed,
             "seconds": sum(record.seconds for record in self.records),
             "key": self.key,
         }
 
     def __str__(self) -> str:
+        title = f"{self.method} on {self.dataset}, protocol {self.protocol}: "
+        if self.regression:
+            names = {"mae": "MAE", "rmse": "RMSE", "r2": "R²"}
+            shown = [
+                f"{names[name]} {own['mean']:.4g} ± {own['sd']:.2g}"
+                for name, own in self.metrics.items()
+                if own["mean"] is not None
+            ]
+            return f"{title}{', '.join(shown)} (mean ± sd over {len(self.records)} folds)"
         spread = self.sd_of_repeats
         means = "" if spread is None else f"; ± {spread:.1f} over {len(self.repeat_means)} repeats"
-        return (
-            f"{self.method} on {self.dataset}, protocol {self.protocol}: "
-            f"{self.mean:.1f} ± {self.sd:.1f} % (mean ± sd over {len(self.records)} folds{means})"
-        )
+        return f"{title}{self.mean:.1f} ± {self.sd:.1f} % (mean ± sd over {len(self.records)} folds{means})"

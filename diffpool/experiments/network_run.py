@@ -167,7 +167,7 @@ class NetworkRun:
                 "architecture": asdict(score.task.method.architecture),
                 "training": asdict(score.task.method.training),
             },
-            accuracy=100 * score.accuracy,
+            accuracy=None if score.accuracy is None else 100 * score.accuracy,
             epoch=score.epoch,
             parameters=score.results[-1].parameters,
             seconds=seconds,

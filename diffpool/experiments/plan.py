@@ -11,7 +11,6 @@ import numpy as np
 
 from diffpool.baselines.prepare import Watch, prepare, resolved
 from diffpool.data import Fold, GraphDataset, read_folds, stratified_folds
-from diffpool.errors import SettingError
 from diffpool.experiments.methods import Method, with_settings
 
 FOLDS = 10
@@ -62,12 +61,13 @@ class Trained:
 
     epoch: int  # the best one, with the lowest validation loss
     validation_loss: float  # in that epoch
-    validation_accuracy: float  # in that epoch
+    validation_accuracy: float  # in that epoch; NaN for regression, here and below
     curve: tuple[float, ...]  # validation accuracy after every epoch
     test_accuracy: float | None
     parameters: int
     graphs: int  # training graphs seen, summed over epochs
     seconds: float  # its share of the time of all models trained side by side
+    test_metrics: dict[str, Any] | None = None  # regression: MAE, RMSE and R²
 
 
 Results = Mapping[str, Trained]  # by the names of the tasks
@@ -75,11 +75,11 @@ Results = Mapping[str, Trained]  # by the names of the tasks
 
 @dataclass(frozen=True, eq=False)
 class FoldScore:
-    """The accuracy on a fold (0 to 1), and the models that it comes from."""
+    """The accuracy on a fold (0 to 1; None for regression), and the models that it comes from."""
 
     repeat: int
     fold: int
-    accuracy: float
+    accuracy: float | None
     epoch: int
     task: Task  # its settings are recorded
     results: tuple[Trained, ...]  # of all models trained for this fold
@@ -106,9 +106,10 @@ def make_plan(
     seed: int = 0,
     folds: GivenFolds = None,
 ) -> Plan:
-    """The plan for a data set of classes; see `make_folds`."""
-    refuse_regression(dataset.name, dataset.regression)
+    """The plan for a data set; see `make_folds`. For regression, folds are random."""
     y = dataset.y.cpu().numpy()
+    if dataset.regression:
+        y = np.zeros(len(dataset), np.int64)
     return Plan(method, seed, y, make_folds(y, repeats, seed, folds))
 
 
@@ -122,15 +123,6 @@ def make_folds(
         return (tuple(folds),) * repeats
     seeds = [derived_seed(seed, "folds", repeat) for repeat in range(repeats)]
     return tuple(tuple(stratified_folds(y, own, FOLDS)) for own in seeds)
-
-
-def refuse_regression(name: str, regression: bool) -> None:
-    """Raise an error for a data set of targets: protocols report accuracies."""
-    if regression:
-        raise SettingError(
-            f"protocols report accuracies and need classes, but {name} has targets: "
-            "use `diffpool train`, which reports the error of a regression"
-        )
 
 
 def make_task(

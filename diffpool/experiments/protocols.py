@@ -84,10 +84,9 @@ class Tenfold:
         for (repeat, fold), task in zip(plan.fold_indices(), self.tasks(plan, done), strict=True):
             if task.name in done:
                 result = done[task.name]
-                assert result.test_accuracy is not None
-                scores.append(
-                    FoldScore(repeat, fold, result.test_accuracy, result.epoch, task, (result,), {})
-                )
+                accuracy, epoch = result.test_accuracy, result.epoch
+                details = {} if accuracy is not None else {"metrics": result.test_metrics}
+                scores.append(FoldScore(repeat, fold, accuracy, epoch, task, (result,), details))
         return scores
 
 

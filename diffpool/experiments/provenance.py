@@ -33,8 +33,9 @@ KERNEL_PACKAGES = (
 
 # Settings that did not exist when the first results were recorded. With these values a model is the same as before, so
 # they are left out of the key: otherwise every new setting would change the keys of all existing records.
-LATER_TRAINING: dict[str, Any] = {"dropout": 0.0}
+LATER_TRAINING: dict[str, Any] = {"dropout": 0.0, "class_weight": None}
 LATER_ARCHITECTURE: dict[str, Any] = {
+    "min_clusters": 1,
     "pooler": "diffpool",
     "assignment": "soft",
     "assignment_conv": None,
@@ -114,6 +115,7 @@ def fingerprint(dataset: GraphDataset) -> str:
     tensors: list[Tensor | None] = [graphs.layout.sizes, dataset.x, dataset.y]
     tensors += [graphs.adj.indptr, graphs.adj.indices, graphs.adj.values]
     tensors += [channel.values for channel in graphs.channels]
+    tensors += [] if dataset.weights is None else [dataset.weights]
     return _digest(np.empty(0) if t is None else t.cpu().numpy() for t in tensors)
 
 

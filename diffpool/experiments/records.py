@@ -47,7 +47,7 @@ class Record:
     seed: int
     # Architecture and training of the (first) model that reports; for a kernel the candidate values of C and h.
     settings: dict[str, dict[str, Any]]
-    accuracy: float
+    accuracy: float | None  # None for regression: `details` has the metrics
     epoch: int | None  # when it was measured; the mean over several models; None for a kernel
     parameters: int | None  # None for a kernel
     seconds: float  # this fold's share of the time of all models trained side by side
@@ -69,6 +69,7 @@ class Record:
         return {name: value for name, value in asdict(self).items() if name not in MEASURED}
 
 
+REGRESSION_METRICS = ("mae", "rmse", "r2")
 MEASURED = ("seconds", "graphs_per_second", "peak_memory", "commit")
 NAMES = {f.name for f in fields(Record)}
 
@@ -127,8 +128,12 @@ def _record(line: bytes, where: str) -> Record:
         if not isinstance(values, dict) or values.keys() != NAMES:
             raise ValueError("the fields are different")
         record = Record(**values)
-        float(record.accuracy), hash(record.identity)
-    except (ValueError, TypeError) as error:
+        if record.accuracy is None:
+            {name: record.details["metrics"][name] for name in REGRESSION_METRICS}
+        else:
+            float(record.accuracy)
+        hash(record.identity)
+    except (ValueError, TypeError, KeyError) as error:
         raise DataError(
             f"{where}: expected a record of `diffpool evaluate`, got {line[:40]!r} ({error}): "
             "choose another file, or remove the line"

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,18 +26,24 @@ from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import prepared
 from diffpool.experiments.provenance import training_key
+from diffpool.experiments.report import write_report
 from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Cohort,
+    CohortBatches,
     Epoch,
     ModelCard,
     Save,
     Scores,
     TrainedModel,
+    classification_metrics,
     one_model_fits,
+    outputs_of,
+    regression_metrics,
     reserve_directory,
     score,
+    target_scale,
 )
 
 CHECKPOINT = "checkpoint.safetensors"  # in the model directory, until the training is finished
@@ -58,6 +66,20 @@ class Outcome:
     @property
     def best_epoch(self) -> Epoch:
         return [row for row in self.epochs if row.best][-1]
+
+    def metrics(self, part: str) -> dict[str, Any] | None:
+        """Metrics on the validation or test graphs, in the units of the targets; None if there are no such graphs."""
+        graphs = getattr(self.fold, part)
+        if not len(graphs):
+            return None
+        batches = CohortBatches(self.dataset, self.model.clusters)
+        (outputs,) = outputs_of(self.model, batches, [graphs])
+        y = self.dataset.y[torch.as_tensor(graphs, device=self.dataset.y.device)].cpu().numpy()
+        if self.dataset.regression:
+            mean, sd = np.array(self.card.target_mean), np.array(self.card.target_sd)
+            return regression_metrics(y * sd + mean, outputs * sd + mean)
+        names = {"classes": list(self.card.class_names)}
+        return names | classification_metrics(y, torch.from_numpy(outputs).softmax(-1).numpy())
 
     @property
     def trained(self) -> TrainedModel:
@@ -165,11 +187,14 @@ def _fit(
         cohort.restore_best()
         if save is not None:
             save(model, card)
-        test = score(model, dataset, fold.test)
+        test = score(model, replace(dataset, weights=None), fold.test)
     if progress is not None and not interrupted:
         progress.finish()
     seconds = time.perf_counter() - start
-    return Outcome(model, card, dataset, fold, test, tuple(rows), seconds, interrupted)
+    outcome = Outcome(model, card, dataset, fold, test, tuple(rows), seconds, interrupted)
+    if out is not None:
+        write_report(out, outcome)
+    return outcome
 
 
 class _Progress:
@@ -243,8 +268,6 @@ def _standardized(
     dataset: GraphDataset, fold: Fold
 ) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
     """The data set with targets scaled to mean 0 and sd 1 on the training graphs; that mean and sd."""
-    targets = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
-    mean, sd = targets.mean(0), targets.std(0, correction=0)
-    sd = torch.where(sd > 1e-9, sd, 1.0)
+    mean, sd = target_scale(dataset, fold)
     y = ((dataset.y - mean) / sd).to(dataset.y.dtype)
     return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

@@ -49,18 +49,23 @@ class Descent:
 class Clusters:
     """The number of clusters that one pooling gives a graph with n nodes.
 
-    ceil(ratio · n), but at most `max_count`; without a ratio, always `max_count`.
+    ceil(ratio · n), but at least `min_count` (or n, if that is less) and at most `max_count`; without a ratio, always
+    `max_count`.
     """
 
     max_count: int
     ratio: float | None = None
+    min_count: int = 1
 
     def counts(self, sizes: np.ndarray) -> np.ndarray:
         """The number of clusters of each graph, given its number of nodes; `sizes` has any shape."""
         if self.ratio is None:
             return np.full(sizes.shape, self.max_count)
         # rounded, so that 0.1 · 30 is exactly 3
-        return np.ceil(np.round(self.ratio * sizes, 9)).astype(np.int64).clip(max=self.max_count)
+        counts = np.ceil(np.round(self.ratio * sizes, 9)).astype(np.int64)
+        if self.min_count > 1:
+            counts = np.maximum(counts, np.minimum(self.min_count, sizes))
+        return counts.clip(max=self.max_count)
 
     def layout(self, rows: Layout) -> Layout:
         """The layout of the coarser level."""

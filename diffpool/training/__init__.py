@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from diffpool.training.answers import Answers, target_scale
     from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
     from diffpool.training.cohort_batches import CohortBatch, CohortBatches
     from diffpool.training.memory import (
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
         one_model_fits,
         release_memory,
     )
+    from diffpool.training.metrics import classification_metrics, metrics_text, regression_metrics
     from diffpool.training.model_directory import (
         ModelCard,
         Save,
@@ -21,17 +23,19 @@ if TYPE_CHECKING:
     )
     from diffpool.training.optimizer import Optimizer
     from diffpool.training.predict import (
+        Predictions,
         TrainedModel,
         load_model,
         unseen_message,
         write_predictions,
     )
-    from diffpool.training.scores import Scorer, Scores, score, score_cohort
+    from diffpool.training.scores import Scorer, Scores, outputs_of, score, score_cohort
     from diffpool.training.settings import Training
     from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
 
 __all__ = [
     "TOO_LITTLE_FOR_ONE",
+    "Answers",
     "Cohort",
     "CohortBatch",
     "CohortBatches",
@@ -39,21 +43,27 @@ __all__ = [
     "Epoch",
     "ModelCard",
     "Optimizer",
+    "Predictions",
     "Save",
     "Scorer",
     "Scores",
     "TrainedModel",
     "Training",
+    "classification_metrics",
     "fit_inputs",
     "is_out_of_memory",
     "load_model",
     "loss_weights",
+    "metrics_text",
     "one_model_fits",
+    "outputs_of",
+    "regression_metrics",
     "release_memory",
     "reserve_directory",
     "save_model",
     "score",
     "score_cohort",
+    "target_scale",
     "total_loss",
     "train",
     "train_step",
@@ -64,13 +74,15 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "answers": "Answers target_scale",
         "cohort": "Cohort Epoch fit_inputs train",
         "cohort_batches": "CohortBatch CohortBatches",
         "memory": "TOO_LITTLE_FOR_ONE is_out_of_memory one_model_fits release_memory",
+        "metrics": "classification_metrics metrics_text regression_metrics",
         "model_directory": "ModelCard Save reserve_directory save_model",
         "optimizer": "Optimizer",
-        "predict": "TrainedModel load_model unseen_message write_predictions",
-        "scores": "Scorer Scores score score_cohort",
+        "predict": "Predictions TrainedModel load_model unseen_message write_predictions",
+        "scores": "Scorer Scores outputs_of score score_cohort",
         "settings": "Training",
         "step": "EagerSteps loss_weights total_loss train_step",
     },

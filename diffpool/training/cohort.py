@@ -21,6 +21,7 @@ from diffpool.errors import TrainingError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier, Random, Standardize, check_models, take
+from diffpool.training.answers import Answers
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.scores import Scorer, Scores, score_sums
@@ -68,7 +69,8 @@ class Cohort:
 
     `model` contains all M models, with their best parameters after `restore_best`. `in_training` contains the models
     `members`: at first all of them (it is `model` itself); when half of them have stopped, the others move to a
-    smaller copy, so that stopped models cost nothing. Custom modules follow the convention of `nn/side_by_side.py`.
+    smaller copy, so that stopped models cost nothing. `scale_targets`: train on targets with mean 0 and sd 1 on the
+    training graphs of each model. Custom modules follow the convention of `nn/side_by_side.py`.
 
     Attributes:
         epoch, seconds: epochs trained so far, and their time.
@@ -84,11 +86,13 @@ class Cohort:
         dataset: GraphDataset,
         folds: Sequence[Fold],
         configs: Sequence[Training],
+        scale_targets: bool = False,
     ):
         check_models(model, len(folds))
         self.model, self.dataset = model, dataset
         self.folds, self.configs = list(folds), list(configs)
         self.batches = CohortBatches(dataset, model.clusters)
+        self.scale_targets = scale_targets
         self._set_members(model, range(len(self)))
         self.epoch, self.seconds = 0, 0.0
         self.best_loss = np.full(len(self), math.inf)
@@ -107,11 +111,12 @@ class Cohort:
         models = len(configs)
         self.optimizer = Optimizer(model, configs)
         self.loss_weights = loss_weights(configs, self.dataset.x)
+        self.answers = Answers.for_training(self.dataset, folds, configs, self.scale_targets)
         seeds, rates = [c.seed for c in configs], [c.dropout for c in configs]
         self.random = Random(seeds, self.optimizer.steps, rates)
         # Sums over an epoch of both losses and of correct predictions: on the device, read once per epoch.
         self.sums = self.dataset.x.new_zeros(models, 3, dtype=torch.float64)
-        self.scorer = Scorer(model, self.batches, models)
+        self.scorer = Scorer(model, self.batches, models, answers=self.answers)
         sizes = [min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True)]
         self.stepper = make_stepper(self.batches, self.step, models, max(sizes))
 
@@ -162,10 +167,12 @@ class Cohort:
     ) -> None:
         """One training step on the parts of a `CohortBatch`; losses and correct predictions are added to `sums`."""
         model, optimizer = self.in_training, self.optimizer
+        y, weights = self.answers(y, len(real))
         prediction, loss = train_step(
-            model, optimizer, graphs, plan, x, y, real, self.loss_weights, self.random
+            model, optimizer, graphs, plan, x, y, real, self.loss_weights, self.random, weights
         )
-        self.sums += torch.cat([loss[:, None], score_sums(prediction.logits.detach(), y, real)], 1)
+        sums = score_sums(prediction.logits.detach(), y, real, weights)
+        self.sums += torch.cat([loss[:, None], sums], 1)
 
     def _order(self, model: int) -> np.ndarray:
         """The training graphs of a model in the order of this epoch."""

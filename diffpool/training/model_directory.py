@@ -24,6 +24,7 @@ from diffpool.architecture import MAX_SIZE, Architecture, cluster_counts
 from diffpool.builder import build
 from diffpool.checksums import BLANK, is_intact, sealed
 from diffpool.data import FeatureMap
+from diffpool.data.categories import Label
 from diffpool.errors import ModelError, SettingError
 from diffpool.files import atomic_write, file_lock
 from diffpool.nn import GraphClassifier
@@ -35,6 +36,7 @@ CONFIG, LOCK = "config.json", ".lock"
 WEIGHTS = re.compile(r"model-[0-9a-f]{16}\.safetensors")
 WITHOUT_CHECKSUM = "model.safetensors"  # the parameters in format 3, which is still read
 MAX_NODES = 2**31 - 1
+LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1}  # settings that older models lack
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class ModelCard:
     training: Training
     num_features: int
     largest: int  # nodes of the largest graph; determines the maximum number of clusters
-    class_names: tuple[str, ...]  # empty for regression
+    class_names: tuple[Label, ...]  # as they were given; empty for regression
     dataset: str
     method: str
     feature_map: FeatureMap | None  # None: the features were not computed by this package
@@ -291,9 +293,11 @@ def _card(content: dict[str, Any]) -> ModelCard:
     return card
 
 
-def _class_names(values: Any) -> tuple[str, ...]:
-    if type(values) is not list or any(type(v) is not str for v in values):
-        raise ValueError(f"expected class_names to be a list of words, got {values!r}")
+def _class_names(values: Any) -> tuple[Label, ...]:
+    if type(values) is not list or any(type(v) not in (str, int, bool, float) for v in values):
+        raise ValueError(f"expected class_names to be a list of words or numbers, got {values!r}")
+    if len(set(map(type, values))) > 1:
+        raise ValueError(f"expected class_names of one type, got {values!r}")
     if len(set(values)) < len(values):
         raise ValueError("expected different class_names")
     return tuple(values)
@@ -312,6 +316,7 @@ def _feature_map(values: Any) -> FeatureMap | None:
 
 def _dataclass(kind: type[Any], values: dict[str, Any]) -> Any:
     """A dataclass with exactly these values, which it checks."""
+    values = {name: default for name, default in LATER.items() if hasattr(kind, name)} | values
     if missing := [field.name for field in fields(kind) if field.name not in values]:
         raise ValueError(f"{missing[0]} is missing")
     return kind(**values)

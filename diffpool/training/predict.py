@@ -1,14 +1,15 @@
-"""A trained model that predicts graphs in any form, and predictions as a CSV file."""
+"""A trained model that predicts graphs in any form, and predictions as CSV or JSON lines."""
 
 from __future__ import annotations
 
 import csv
+import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
 from diffpool.nn import GraphClassifier, Prediction
 from diffpool.training.memory import enough_memory
+from diffpool.training.metrics import classification_metrics, regression_metrics
 from diffpool.training.model_directory import ModelCard, read_model, save_model
 
 BATCH_GRAPHS, BATCH_NODES = 100, 50_000  # a batch ends when it reaches either limit
@@ -45,7 +47,7 @@ class TrainedModel:
         self.model, self.card = model.eval(), card
 
     def predict(self, graphs: Any) -> np.ndarray:
-        """The name of the most likely class of each graph: [B]; for regression the targets: [B], or [B, T] if T > 1."""
+        """The most likely class of each graph, in its original type: [B]; for regression the targets: [B] or [B, T]."""
         values = self.predict_proba(graphs)
         if not self.card.regression:
             return np.array(self.card.class_names)[values.argmax(1)]
@@ -175,46 +177,138 @@ def load_model(directory: str | Path, device: torch.device | str = "cpu") -> Tra
     return TrainedModel(*read_model(directory, device))
 
 
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What was written: the number of graphs, labels that the model does not know, and the scores of labeled graphs."""
+
+    count: int
+    unseen: Unseen
+    metrics: dict[str, Any] | None  # None if no graph has a class or target
+
+
 def write_predictions(
     model: TrainedModel,
     parts: Iterable[RawGraphs],
-    path: Path,
+    out: Path | TextIO,
     advance: Callable[[int], None] = lambda count: None,
-) -> tuple[int, Unseen]:
-    """Write one line per graph; return the number of graphs, and the labels that the model does not know.
+    form: str = "csv",
+) -> Predictions:
+    """Write one line per graph, as CSV or, if `form` is "jsonl", as a JSON object.
 
-    Columns: `graph` (from 0), `prediction` (the class name) and `p_NAME` for each class; for regression `prediction`,
-    or `prediction_1`, … The graphs come in parts, so that they need not fit into memory. The file appears when it is
-    complete. `advance` is called with the number of graphs of each part.
+    Columns: `graph` (from 0), the columns of the input (`RawGraphs.columns`), `prediction` (the class) and `p_NAME` for
+    each class; for regression `prediction`, or `prediction_1`, … The graphs come in parts, so that they need not fit
+    into memory. A file appears when it is complete. `advance` is called with the number of graphs of each part.
     """
-    names, outputs = model.card.class_names, model.card.num_outputs
-    if not model.card.regression:
-        columns = ["prediction", *(f"p_{name}" for name in names)]
-    elif outputs == 1:
-        columns = ["prediction"]
-    else:
-        columns = [f"prediction_{i + 1}" for i in range(outputs)]
-    unseen: Unseen = {}
-    count = 0
     try:
+        if not isinstance(out, Path):
+            return _write(model, parts, out, advance, form)
         with (
-            atomic_write(path) as temporary,
+            atomic_write(out) as temporary,
             temporary.open("w", newline="", encoding="utf-8") as file,
         ):
-            writer = csv.writer(file)
-            writer.writerow(["graph", *columns])
-            for raw in parts:
-                found = model.outputs(raw)
-                for row in found.values:
-                    numbers = [f"{value:.9g}" for value in row]
-                    name = [] if model.card.regression else [names[int(row.argmax())]]
-                    writer.writerow([count, *name, *numbers])
-                    count += 1
-                _add_counts(unseen, found.unseen)
-                advance(len(found.values))
+            return _write(model, parts, file, advance, form)
+    except BrokenPipeError:  # the reader has seen enough
+        raise
     except OSError as error:
-        raise DataError(f"cannot write predictions to {path} ({error.strerror})") from error
-    return count, unseen
+        raise DataError(f"cannot write predictions to {out} ({error.strerror})") from error
+
+
+def _write(
+    model: TrainedModel,
+    parts: Iterable[RawGraphs],
+    file: TextIO,
+    advance: Callable[[int], None],
+    form: str,
+) -> Predictions:
+    card = model.card
+    answers = _Answers(card)
+    own = _own_columns(card)
+    writer = csv.writer(file)
+    header: list[str] | None = None  # columns of the input
+    unseen: Unseen = {}
+    count = 0
+    for raw in parts:
+        found = model.outputs(raw)
+        names = {name: f"input_{name}" if name in own else name for name in raw.columns}
+        if header is None or form == "jsonl":
+            header = list(names.values())
+            if form == "csv" and count == 0:
+                writer.writerow(["graph", *map(_cell, header), *map(_cell, own[1:])])
+        if new := set(names.values()) - set(header):
+            raise DataError(
+                f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
+                "give it to the first graph, too, or write the predictions as JSON lines"
+            )
+        given = {names[name]: values for name, values in raw.columns.items()}
+        given = {name: given.get(name, [None] * len(raw)) for name in header}
+        for g, row in enumerate(found.values):
+            numbers = [f"{value:.9g}" for value in row]
+            columns = [given[name][g] for name in header]
+            label = [] if card.regression else [card.class_names[int(row.argmax())]]
+            if form == "csv":
+                writer.writerow([count, *map(_cell, columns), *map(_cell, label), *numbers])
+            else:
+                values = [count, *columns, *label, *map(float, numbers)]
+                line = dict(zip(["graph", *header, *own[1:]], values, strict=True))
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            count += 1
+        answers.add(raw, found.values)
+        _add_counts(unseen, found.unseen)
+        advance(len(found.values))
+    file.flush()
+    return Predictions(count, unseen, answers.metrics())
+
+
+def _cell(value: Any) -> Any:
+    """The value; text that a spreadsheet program would execute as a formula starts with an apostrophe instead."""
+    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return value
+    try:
+        float(value)  # -1 and +0.5 are numbers
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def _own_columns(card: ModelCard) -> list[str]:
+    if not card.regression:
+        return ["graph", "prediction", *(f"p_{name}" for name in card.class_names)]
+    outputs = card.num_outputs
+    numbers = [f"prediction_{i + 1}" for i in range(outputs)] if outputs > 1 else ["prediction"]
+    return ["graph", *numbers]
+
+
+class _Answers:
+    """Collects the true classes or targets of labeled graphs, with the predictions."""
+
+    def __init__(self, card: ModelCard):
+        self.card = card
+        self.codes = {str(name): code for code, name in enumerate(card.class_names)}
+        self.y: list[np.ndarray] = []
+        self.values: list[np.ndarray] = []
+        self.unknown: Counter[str] = Counter()  # classes that the model does not have
+
+    def add(self, raw: RawGraphs, values: np.ndarray) -> None:
+        if self.card.regression:
+            if raw.targets is not None and raw.targets.shape == values.shape:
+                self.y.append(raw.targets)
+                self.values.append(values)
+        elif raw.classes is not None:
+            words = raw.classes.words()
+            codes = np.array([self.codes.get(word, -1) for word in words], np.int64)
+            self.unknown.update(word for word in words if word not in self.codes)
+            self.y.append(codes[codes >= 0])
+            self.values.append(values[codes >= 0])
+
+    def metrics(self) -> dict[str, Any] | None:
+        """The metrics; graphs of classes that the model does not have are counted, but not scored."""
+        if not sum(map(len, self.y)):
+            return None
+        y, values = np.concatenate(self.y), np.concatenate(self.values)
+        if self.card.regression:
+            return regression_metrics(y, values)
+        metrics = {"classes": list(self.card.class_names)} | classification_metrics(y, values)
+        return metrics | ({"unknown_classes": dict(self.unknown)} if self.unknown else {})
 
 
 def unseen_message(table: str, counts: Counter[str]) -> str:

@@ -13,6 +13,7 @@ from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier
+from diffpool.training.answers import Answers
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.step import EagerSteps, Stepper, make_stepper, task_loss
 
@@ -42,6 +43,30 @@ def score_cohort(
     return Scorer(model, batches, len(graphs), batch_size, capture=False)(graphs)
 
 
+@torch.no_grad()
+def outputs_of(
+    model: GraphClassifier,
+    batches: CohortBatches,
+    graphs: Sequence[np.ndarray],
+    batch_size: int = 100,
+) -> list[np.ndarray]:
+    """The outputs of each of M models for its own graphs, in their order: [graphs, outputs] each."""
+    model.eval()
+    found: list[dict[int, np.ndarray]] = [{} for _ in graphs]
+    max_graphs = min(batch_size, max(map(len, graphs)))
+    for chosen in batches.divided(graphs, [batch_size] * len(graphs), max_graphs):
+        batch = batches.batch(chosen)
+        logits = model(batch.graphs, batch.x, batch.plan).logits.cpu().numpy()
+        rows = logits.reshape(len(graphs), -1, logits.shape[1])
+        for own, numbers, outputs in zip(found, chosen, rows, strict=True):
+            numbers = numbers[numbers >= 0] if len(graphs) == 1 else numbers
+            own.update((g, row) for g, row in zip(numbers.tolist(), outputs, strict=True) if g >= 0)
+    return [
+        np.array([own[g] for g in numbers.tolist()]).reshape(len(numbers), -1)
+        for own, numbers in zip(found, graphs, strict=True)
+    ]
+
+
 class Scorer:
     """Computes the scores of M models side by side, again and again: on a GPU by captured steps."""
 
@@ -52,8 +77,10 @@ class Scorer:
         models: int,
         batch_size: int = 100,
         capture: bool = True,
+        answers: Answers | None = None,
     ):
         self.model, self.batches, self.batch_size = model, batches, batch_size
+        self.answers = batches.answers if answers is None else answers
         self.sums = batches.x.new_zeros(models, 2, dtype=torch.float64)
         self.stepper: Stepper = EagerSteps(batches, self._add)
         if capture:
@@ -65,7 +92,7 @@ class Scorer:
         self.model.eval()
         self.sums.zero_()
         self.stepper.epoch(graphs, [self.batch_size] * len(graphs))
-        regression = self.batches.y.is_floating_point()
+        regression = self.answers.regression
         scores = []
         for own, (loss, correct) in zip(graphs, self.sums.tolist(), strict=True):
             count = max(len(own), 1)
@@ -75,12 +102,14 @@ class Scorer:
     def _add(
         self, graphs: SparseGraphs, plan: tuple[Layout, ...], x: Tensor, y: Tensor, real: Tensor
     ) -> None:
-        self.sums += score_sums(self.model(graphs, x, plan).logits, y, real)
+        y, weights = self.answers(y, len(real))
+        self.sums += score_sums(self.model(graphs, x, plan).logits, y, real, weights)
 
 
-def score_sums(outputs: Tensor, y: Tensor, real: Tensor) -> Tensor:
-    """Sum of the task loss and number of correct predictions (0 for regression) of each model: [M, 2]."""
+def score_sums(outputs: Tensor, y: Tensor, real: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Sum of the weighted task loss and number of correct predictions (0 for regression) of each model: [M, 2]."""
     loss = task_loss(outputs, y)
+    loss = loss if weights is None else weights * loss
     regression = y.is_floating_point()
     correct = torch.zeros_like(loss) if regression else (outputs.argmax(-1) == y).to(loss)
     both = torch.stack([loss, correct], -1).view(*real.shape, 2)

@@ -27,6 +27,13 @@ class Training:
     clip: float = setting(2.0, help="Maximum norm of the gradient.", above=0, group="Advanced")
     link_weight: float = setting(1.0, help="Weight of the link loss ‖A − SSᵀ‖.", low=0)
     entropy_weight: float = setting(1.0, help="Weight of the entropy loss of S.", low=0)
+    class_weight: str | None = setting(
+        None,
+        help="Weights of the classes in the loss: balanced gives every class the same total weight.",
+        choices=("balanced",),
+        none="every graph has weight 1",
+        searchable=False,
+    )
     seed: int = setting(
         0,
         help="Random seed for the split, the initial parameters, the batches, dropout and generated data.",

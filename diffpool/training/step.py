@@ -63,13 +63,16 @@ def train_step(
     real: Tensor,
     weights: LossWeights,
     random: Random | None = None,
+    graph_weights: Tensor | None = None,
 ) -> tuple[Prediction, Tensor]:
     """Update every model by the mean loss over its graphs; `graphs` to `real` are the parts of a `CohortBatch`.
 
-    Returns the prediction before the update and the sum of the losses of each model: [M].
+    `graph_weights` [M · B] multiply the losses of the graphs. Returns the prediction before the update and the sum of
+    the losses of each model: [M].
     """
     prediction = model(graphs, x, plan, random)
     loss = total_loss(prediction, y, weights)
+    loss = loss if graph_weights is None else graph_weights * loss
     if len(real) == 1 and graphs.layout.complete:
         optimizer.step(loss.mean())
         return prediction, loss.detach().sum()[None]
@@ -104,6 +107,7 @@ def make_stepper(
 
     `step` takes the parts of a `CohortBatch` of `models` models with up to `max_graphs` graphs each.
     """
-    if can_capture(batches):
+    # captured steps compute the sizes of the coarser levels on the device, without a minimum
+    if can_capture(batches) and all(clusters.min_count == 1 for clusters in batches.clusters):
         return CapturedSteps(batches, step, models, max_graphs)
     return EagerSteps(batches, step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ MIN_MASS = 0.05  # clusters with less than this share of a node are not drawn
 
 @torch.no_grad()
 def draw_clusters(
-    model: GraphClassifier, batch: GraphBatch, class_names: tuple[str, ...], path: str | Path
+    model: GraphClassifier, batch: GraphBatch, class_names: tuple[Any, ...], path: str | Path
 ) -> None:
     """Draw the first graph of the batch at every level of the hierarchy, and save it as a PNG file."""
     model.eval()

@@ -58,8 +58,8 @@ def test_training_writes_a_model_directory_and_prints_the_test_accuracy(tmp_path
     assert result.exit_code == 0, result.output
     assert "test accuracy" in result.output
     names = {path.name for path in (tmp_path / "m").iterdir()}
-    model = weights_file(tmp_path / "m").name
-    assert names == {model, "config.json", "metrics.jsonl", "clusters.png"}
+    files = {"config.json", "metrics.jsonl", "report.json", "report.md", "clusters.png"}
+    assert names == files | {weights_file(tmp_path / "m").name}
     rows = [
         json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()
     ]
@@ -229,15 +229,17 @@ def test_advanced_settings_are_evaluated_and_recorded(tmp_path: Path) -> None:
 def test_progress_is_plain_lines_where_the_output_is_no_terminal(tmp_path: Path) -> None:
     lines = run("--out", str(tmp_path / "m"), *SMALL).stdout.splitlines()
     assert any(re.fullmatch(r"diffpool: epoch 2/2, loss .* %, val .* %", line) for line in lines)
-    assert not re.search("[━╸]", "".join(lines))
+    best = next(i for i, line in enumerate(lines) if line.startswith("best epoch"))
+    assert not re.search("[━╸]", "".join(lines[:best]))  # no bar; a table of scores follows
 
 
 @pytest.mark.usefixtures("small_embedded")
 def test_quiet_prints_the_result_only(tmp_path: Path) -> None:
     result = run("--out", str(tmp_path / "m"), "--quiet", *SMALL)
-    first, second = result.stdout.splitlines()
+    first, second, *table = result.stdout.splitlines()
     assert first.startswith("best epoch")
     assert second.startswith("test accuracy")
+    assert "predicted class" in table[0]
     assert result.stderr == ""
 
 
@@ -255,6 +257,7 @@ def test_every_command_prints_json(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["train", str(graphs), *mine]).exit_code == 0
     words = ["predict", str(tmp_path / "mine"), str(graphs), "--out", str(tmp_path / "p.csv")]
     facts = json.loads(CliRunner().invoke(app, [*words, "--json", "--quiet"]).stdout)
+    assert facts.pop("scores")["accuracy"] == 1
     assert facts == {"predictions": 20, "out": str(tmp_path / "p.csv"), "unseen": {}}
     facts = json.loads(CliRunner().invoke(app, ["data", str(graphs), "--json"]).stdout)
     assert facts["graphs"] == 20

@@ -55,7 +55,7 @@ def assert_same(a: RawGraphs, b: RawGraphs) -> None:
         left, right = getattr(a, field.name), getattr(b, field.name)
         if isinstance(left, Categories):
             assert isinstance(right, Categories)
-            assert left.names == right.names
+            assert (left.names, left.type) == (right.names, right.type)
             left, right = left.codes, right.codes
         if isinstance(left, np.ndarray):
             assert type(right) is np.ndarray

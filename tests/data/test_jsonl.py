@@ -123,6 +123,28 @@ def test_true_and_false_are_classes(tmp_path: Path) -> None:
     assert read_jsonl(path).classes.words() == ["True", "False"]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([7, 3], (3, 7)),
+        ([True, False], (False, True)),
+        (["b", "a"], ("a", "b")),
+        (["7", "3"], ("3", "7")),
+        ([1, "a"], ("1", "a")),
+    ],
+)
+def test_classes_keep_their_type_when_read_and_written(
+    given: list, expected: tuple, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.jsonl", *({**PATH, "label": label} for label in given))
+    raw = read_jsonl(path)
+    assert raw.classes.labels() == expected
+    assert {type(v) for v in raw.classes.labels()} == {type(v) for v in expected}
+    write_jsonl(tmp_path / "b.jsonl", raw)
+    again = read_jsonl(tmp_path / "b.jsonl").classes
+    assert (again.type, again.labels()) == (raw.classes.type, expected)
+
+
 def test_graphs_without_label_are_for_prediction(tmp_path: Path) -> None:
     raw = read_jsonl(write(tmp_path / "a.jsonl", PATH, PATH), name="mine")
     assert (raw.name, raw.classes, raw.targets) == ("mine", None, None)
@@ -180,8 +202,16 @@ FAULTS: list[tuple[Any, str]] = [
     ('{"id": -Infinity}', "expected finite numbers, got -Infinity"),
     ('{"id": %s}' % ("9" * 5000), "a number has thousands of digits"),
     ('{"id": 1, "id": 2}', "the key 'id' occurs more than once. Keep one"),
-    ({"edge": []}, "expected only the keys id, nodes, .*, got 'edge'. Did you mean edges\\?"),
-    ({"color": 1}, "expected only the keys .*, got 'color'. Remove it"),
+    ({"edge": []}, "the key 'edge' is not known. Did you mean edges\\?"),
+    (
+        {"color": [1]},
+        r"expected a word or a number under 'color', which is .*, got \[1\]. Remove it",
+    ),
+    ({"LABEL": 1}, "the key 'LABEL' is not known. Did you mean label"),
+    (
+        {"name": "\ud800"},
+        "'name': the text has half of a surrogate pair",
+    ),
     ({"edges": None}, "expected edges as pairs .*, got None"),
     ({"edges": [[0, 1], [1]]}, "expected edges as pairs .*, got \\[1\\]"),
     ({"edges": [[0, 1], None]}, "expected edges as pairs .*, got None"),

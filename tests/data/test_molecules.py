@@ -198,6 +198,19 @@ def test_the_column_of_smiles_can_be_named(tmp_path: Path) -> None:
     assert raw.classes.words() == ["1"]
 
 
+def test_classes_that_are_written_as_integers_are_integers(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "smiles,a,b,c\nC,1,01,1\nCC,-1,2,x\n")
+    assert read_molecules(path, label="a").classes.labels() == (-1, 1)
+    assert read_molecules(path, label="b").classes.labels() == ("01", "2")
+    assert read_molecules(path, label="c").classes.labels() == ("1", "x")
+
+
+def test_all_columns_are_kept_under_different_names(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "x,smiles,,x\n1,C,a,2\n3,CC,b,4\n")
+    columns = read_molecules(path)[1].columns
+    assert columns == {"x_1": ["3"], "smiles": ["CC"], "column_3": ["b"], "x_4": ["4"]}
+
+
 def test_the_chunks_together_are_the_file(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.csv", "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 6))

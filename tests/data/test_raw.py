@@ -114,6 +114,16 @@ def test_selected_graphs_can_be_joined_again(
     assert again.classes.words() == raw.classes.words()
 
 
+def test_columns_follow_their_graphs() -> None:
+    def part(count: int, **columns: list) -> RawGraphs:
+        empty = np.empty(0, np.int64)
+        return RawGraphs.from_edges("a", [1] * count, empty, empty, columns=columns)
+
+    joined = concatenate([part(2, id=["a", "b"]), part(1, note=[3])])
+    assert joined.columns == {"id": ["a", "b", None], "note": [None, None, 3]}
+    assert joined[[2, 0]].columns == {"id": [None, "a"], "note": [3, None]}
+
+
 def test_categories_of_parts_are_merged_by_name_in_numerical_order() -> None:
     def part(labels: list[Any]) -> RawGraphs:
         return RawGraphs.from_edges(

@@ -94,6 +94,7 @@ def test_a_hand_written_data_set_is_read_as_it_is_written(tmp_path: Path, place:
     assert words(raw.classes) == [["2", "-1", "2"]]
     assert raw.classes is not None
     assert raw.classes.names == (("-1", "2"),)
+    assert raw.classes.labels() == (-1, 2)
     assert raw.targets is not None
     assert raw.targets.tolist() == [[0.5, 1], [1000, 2], [-1, 3]]
     assert words(raw.node_labels) == [list("4940990"), ["1", "1", "1", "1", "10", "2", "1"]]

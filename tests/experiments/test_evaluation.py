@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import weakref
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -45,6 +46,7 @@ from diffpool.experiments.provenance import (
     run_key,
 )
 from diffpool.experiments.records import Heading, RunRecords
+from diffpool.experiments.single_run import fit
 from diffpool.training import Cohort, Optimizer, Training, is_out_of_memory
 
 NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3], "hidden": [4, 6]}), final_runs=2)
@@ -468,9 +470,73 @@ def test_settings_out_of_range_are_errors(
     for name in ("repeats", "cohort"):
         with pytest.raises(SettingError, match=f"expected {name} of at least 1, got 0"):
             evaluate(method, dataset, out=tmp_path / "r.jsonl", **{name: 0})
-    regression = replace(dataset, y=torch.zeros(40, 1), class_names=())
-    with pytest.raises(SettingError, match="need classes, but embedded has targets"):
-        evaluate(method, regression, out=tmp_path / "r.jsonl")
+
+
+def of_targets(dataset: GraphDataset) -> GraphDataset:
+    """Two targets of very different sizes, the second 1000 more than the first."""
+    y = torch.linspace(0, 10, len(dataset))[:, None] + torch.tensor([0, 1000])
+    return replace(dataset, y=y, class_names=())
+
+
+def test_a_regression_is_evaluated_by_mae_rmse_and_r2(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    given, out = of_targets(dataset), tmp_path / "r.jsonl"
+    result = evaluate(method, given, out=out, repeats=2)
+    assert result.regression
+    assert [record.accuracy for record in result.records] == [None] * 20
+    assert 0 < result.metrics["mae"]["mean"] <= result.metrics["rmse"]["mean"] < 100
+    assert len(result.metrics["r2"]["folds"]) == 20
+    assert re.search(r"MAE .* ± .*, RMSE .*, R² .* \(mean ± sd over 20 folds\)", str(result))
+    assert evaluate(method, given, out=out, repeats=2).metrics == result.metrics  # from the file
+    assert result.to_json()["mae"]["mean"] == result.metrics["mae"]["mean"]
+
+
+def test_a_fold_of_a_regression_equals_a_single_training(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    """Targets are scaled on the training graphs of the fold in both."""
+    given = of_targets(dataset)
+    record = evaluate(method, given, out=tmp_path / "r.jsonl", seed=3, cohort=1).records[2]
+    plan = make_plan(method, given, seed=3)
+    task = choose_protocol("tenfold").tasks(plan, {})[2]
+    outcome = fit(task.method, given, task.split)
+    assert record.details["metrics"]["mae"] == pytest.approx(
+        outcome.metrics("test")["mae"], rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("protocol", ["paper", "nested"])
+def test_other_protocols_need_classes(
+    protocol: str, dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingError, match=f"protocol {protocol} needs classes, but .* tenfold"):
+        evaluate(method, of_targets(dataset), protocol, out=tmp_path / "r.jsonl")
+
+
+@pytest.mark.parametrize("json_output", [True, False])
+def test_the_command_evaluates_targets(json_output: bool, tmp_path: Path) -> None:
+    lines = [{"nodes": 2 + i % 5, "edges": [[0, 1]], "target": float(i % 5)} for i in range(40)]
+    file = tmp_path / "g.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    words = [
+        "--epochs",
+        "2",
+        "--hidden",
+        "4",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "r.jsonl"),
+    ]
+    words += ["--json"] if json_output else []
+    result = CliRunner().invoke(app, ["evaluate", str(file), *words])
+    assert result.exit_code == 0, result.output
+    if json_output:
+        assert json.loads(result.stdout)["rmse"].keys() == {"mean", "sd", "folds"}
+    else:
+        assert "protocol tenfold: MAE " in result.stdout
+        assert "nan" not in result.stdout
 
 
 # --- the command ---------------------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ def test_ctrl_c_saves_the_best_model_so_far(dataset: GraphDataset, tmp_path: Pat
     assert {name for name in files(tmp_path) if not name.startswith("model-")} == {
         "config.json",
         "metrics.jsonl",
+        "report.json",
+        "report.md",
         "checkpoint.safetensors",
     }
     loaded = load_model(tmp_path).model.state_dict()

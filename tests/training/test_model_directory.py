@@ -28,7 +28,7 @@ from diffpool.errors import ModelError, SettingError
 from diffpool.experiments import settings_for, train_once
 from diffpool.nn import GraphClassifier
 from diffpool.training import ModelCard, Training, model_directory, reserve_directory, save_model
-from diffpool.training.model_directory import read_model
+from diffpool.training.model_directory import LATER, read_model
 
 SMALL = replace(PAPER, hidden=4)
 ARCHITECTURES = {
@@ -199,6 +199,14 @@ def test_the_directory_has_the_two_documented_files_and_no_pickle(directory: Pat
     assert header.keys() - {"__metadata__"} == model_of(card()).state_dict().keys()
     with pytest.raises(ValueError, match="opcode"):
         list(pickletools.genops(weights))
+
+
+def test_a_model_from_before_a_setting_existed_has_its_default(directory: Path) -> None:
+    for name in LATER:
+        kind = "training" if hasattr(Training, name) else "architecture"
+        rewrite(**{kind: {name: None}})(directory)
+        assert name not in json.loads((directory / "config.json").read_text())[kind]
+    assert read_model(directory)[1] == card()
 
 
 # --- damage ------------------------------------------------------------------------------------------------------
@@ -392,8 +400,14 @@ DAMAGE = {
     "a nested abyss": (write("config.json", b"[" * 10**5), "the settings is damaged"),
     "weights without a name": (rewrite(weights_sha256=7), "weights_sha256 is 7"),
     "weights elsewhere": (rewrite(weights_sha256="../" * 21 + "x"), "weights_sha256 is"),
-    "classes as a word": (rewrite(class_names="ab"), "class_names to be a list of words"),
-    "classes of numbers": (rewrite(class_names=[[], {}]), "class_names to be a list of words"),
+    "classes as a word": (
+        rewrite(class_names="ab"),
+        "class_names to be a list of words or numbers",
+    ),
+    "classes of numbers": (
+        rewrite(class_names=[[], {}]),
+        "class_names to be a list of words or numbers",
+    ),
     "a class twice": (rewrite(class_names=["a", "a"]), "expected different class_names"),
     "no name": (rewrite(dataset=["x"]), "expected dataset to be text"),
     "classes and targets": (rewrite(target_mean=[1.0], target_sd=[1.0]), "targets, got both"),
@@ -418,6 +432,8 @@ DAMAGE = {
         "'abc' is not a list of words",
     ),
     "other features": (rewrite(feature_map={"node_attributes": 4}), "got a feature map with 4"),
+    "classes of two types": (rewrite(class_names=["a", 1]), "class_names of one type"),
+    "a list as a class": (rewrite(class_names=[["a"], ["b"]]), "class_names to be a list of words"),
     "no classes": (rewrite(class_names=[]), "expected numbers of features, nodes and classes"),
     "a negative count": (
         rewrite(num_features=-1),

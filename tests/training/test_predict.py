@@ -68,7 +68,7 @@ def test_predictions_have_the_names_of_the_classes_and_their_probabilities(
     assert result.exit_code == 0, result.output
     assert "40 predictions written" in result.output
     rows = rows_of(out)
-    assert list(rows[0]) == ["graph", "prediction", "p_no", "p_yes"]
+    assert list(rows[0]) == ["graph", "label", "prediction", "p_no", "p_yes"]
     assert [int(row["graph"]) for row in rows] == list(range(40))
     expected = load_model(model).predict_proba(read_graphs(file))
     found = np.array([[row["p_no"], row["p_yes"]] for row in rows], dtype=np.float32)
@@ -98,6 +98,121 @@ def test_graphs_without_classes_are_predicted(model: Path, tmp_path: Path) -> No
     result = run("predict", model, tmp_path / "new.jsonl", "--out", tmp_path / "p.csv")
     assert result.exit_code == 0, result.output
     assert len(rows_of(tmp_path / "p.csv")) == 2
+
+
+def lines_with_ids(count: int = 12) -> list[dict]:
+    return [
+        {"id": f"mol-{i}", "source": "lab", "edges": [[0, 1]], "node_labels": ["a", "b"], "dose": i}
+        for i in range(count)
+    ]
+
+
+def test_ids_and_other_keys_of_json_lines_are_in_the_predictions(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diffpool.cli.commands.PART", 5)
+    lines = lines_with_ids()
+    del lines[7]["dose"]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    assert run("predict", model, new, "--out", tmp_path / "p.csv").exit_code == 0
+    rows = rows_of(tmp_path / "p.csv")
+    assert list(rows[0]) == ["graph", "id", "source", "dose", "prediction", "p_no", "p_yes"]
+    assert [row["id"] for row in rows] == [f"mol-{i}" for i in range(12)]
+    assert [row["dose"] for row in rows] == [str(i) if i != 7 else "" for i in range(12)]
+    assert run("predict", model, new, "--out", tmp_path / "p.jsonl").exit_code == 0
+    found = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in found] == [row["id"] for row in rows]
+    assert [line.get("dose") for line in found] == [i if i != 7 else None for i in range(12)]
+    assert [line["prediction"] for line in found] == [row["prediction"] for row in rows]
+    assert all(type(line["p_yes"]) is float for line in found)
+
+
+def test_a_column_that_appears_late_is_refused_for_csv_and_written_as_json_lines(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diffpool.cli.commands.PART", 5)
+    lines = lines_with_ids()
+    lines[9]["remark"] = "late"
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    result = run("predict", model, new, "--out", tmp_path / "p.csv")
+    assert "graphs 5 to 9 have a column 'remark'" in str(result.exception)
+    assert not (tmp_path / "p.csv").exists()
+    assert run("predict", model, new, "--out", tmp_path / "p.jsonl").exit_code == 0
+    assert json.loads((tmp_path / "p.jsonl").read_text().splitlines()[9])["remark"] == "late"
+
+
+def test_formulas_in_csv_are_text_and_numbers_stay_numbers(model: Path, tmp_path: Path) -> None:
+    ids = ["=1+1", "@sum", "-1", "-cmd", "+0.5", "a=b"]
+    lines = [{**line, "id": name} for line, name in zip(lines_with_ids(6), ids, strict=True)]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    assert run("predict", model, new, "--out", tmp_path / "p.csv").exit_code == 0
+    found = [row["id"] for row in rows_of(tmp_path / "p.csv")]
+    assert found == ["'=1+1", "'@sum", "-1", "'-cmd", "+0.5", "a=b"]
+    assert run("predict", model, new, "--out", tmp_path / "p.jsonl").exit_code == 0
+    written = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in written] == ids
+
+
+def test_a_column_named_like_one_of_ours_is_renamed(model: Path, tmp_path: Path) -> None:
+    lines = [{**line, "prediction": "old", "p_no": 7} for line in lines_with_ids(3)]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    assert run("predict", model, new, "--out", tmp_path / "p.csv").exit_code == 0
+    row = rows_of(tmp_path / "p.csv")[0]
+    assert (row["input_prediction"], row["input_p_no"]) == ("old", "7")
+    assert row["prediction"] in ("no", "yes")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_standard_output_has_the_predictions_and_nothing_else(
+    file: Path, model: Path, tmp_path: Path, form: str
+) -> None:
+    assert run("predict", model, file, "--out", tmp_path / f"p.{form}").exit_code == 0
+    result = run("predict", model, file, "--out", "-", "--format", form)
+    assert result.exit_code == 0
+    assert result.stdout.replace("\r", "") == (tmp_path / f"p.{form}").read_text()
+    assert "accuracy" in result.stderr
+    assert not Path("-").exists()
+
+
+def test_an_unknown_format_is_an_error(file: Path, model: Path) -> None:
+    result = run("predict", model, file, "--out", "-", "--format", "xml")
+    assert str(result.exception) == "expected --format to be csv or jsonl, got 'xml'"
+
+
+def test_training_shows_class_counts_and_warns_about_imbalance(tmp_path: Path) -> None:
+    lines = [{"edges": [[0, 1]], "node_labels": ["a", "b"], "label": i % 8 == 0} for i in range(80)]
+    file = write_lines(tmp_path / "g.jsonl", lines)
+    result = run("train", file, "--out", tmp_path / "m", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "graphs of each class: False: 70, True: 10\n" in result.output
+    assert "warning: the classes are imbalanced: always predicting 'False' has" in result.output
+    assert "test accuracy 87.5 %, balanced accuracy 50.0 %" in result.output
+    balanced = run("train", file, "--out", tmp_path / "b", "--class-weight", "balanced", *SMALL)
+    assert balanced.exit_code == 0, balanced.output
+    assert "imbalanced" not in balanced.output
+    assert load_model(tmp_path / "b").card.training.class_weight == "balanced"
+
+
+def test_labeled_graphs_are_scored(file: Path, model: Path, tmp_path: Path) -> None:
+    result = run("predict", model, file, "--out", tmp_path / "p.csv")
+    rows = rows_of(tmp_path / "p.csv")
+    accuracy = np.mean([row["label"] == row["prediction"] for row in rows])
+    scores = json.loads((tmp_path / "p.scores.json").read_text())
+    assert scores["accuracy"] == pytest.approx(accuracy)
+    assert np.sum(scores["confusion"]) == scores["graphs"] == 40
+    assert scores["classes"] == ["no", "yes"]
+    assert f"accuracy {100 * accuracy:.1f} %, balanced accuracy" in " ".join(result.output.split())
+
+
+def test_graphs_of_unknown_classes_are_reported_and_not_scored(model: Path, tmp_path: Path) -> None:
+    labels = ["no", "yes", "maybe", "maybe"]
+    lines = [{**line, "label": labels[i % 4]} for i, line in enumerate(lines_with_ids())]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    result = run("predict", model, new, "--out", tmp_path / "p.csv")
+    scores = json.loads((tmp_path / "p.scores.json").read_text())
+    assert scores["graphs"] == 6
+    assert scores["unknown_classes"] == {"maybe": 6}
+    assert "not scored: 6 graphs of class 'maybe'" in " ".join(result.output.split())
 
 
 def test_unseen_labels_are_reported(model: Path, tmp_path: Path) -> None:
@@ -165,11 +280,49 @@ def test_regression_targets_are_trained_on_and_predicted(tmp_path: Path) -> None
     result = run("train", path, "--out", tmp_path / "m", "--features", "constant", *SMALL)
     assert result.exit_code == 0, result.output
     assert "1 targets" in " ".join(result.output.split())
-    assert "test error" in result.output
+    assert "test MAE" in result.output
     assert run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv").exit_code == 0
     rows = rows_of(tmp_path / "p.csv")
-    assert list(rows[0]) == ["graph", "prediction"]
+    assert list(rows[0]) == ["graph", "target", "prediction"]
     assert 90 < float(rows[0]["prediction"]) < 125
+    scores = json.loads((tmp_path / "p.scores.json").read_text())
+    errors = [float(row["prediction"]) - float(row["target"]) for row in rows]
+    assert scores["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
+    assert scores.keys() == {"graphs", "mae", "rmse", "r2"}
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [True, False], ["1", "2"]])
+def test_classes_keep_their_type_on_the_command_line(labels: list, tmp_path: Path) -> None:
+    lines = [
+        {"edges": [], "node_labels": ["ab"[i % 2]] * 3, "label": labels[i % 2]} for i in range(40)
+    ]
+    file = write_lines(tmp_path / "g.jsonl", lines)
+    options = ["--epochs", "20", "--learning-rate", "0.05", "--hidden", "8", "--device", "cpu"]
+    assert run("train", file, "--out", tmp_path / "m", *options).exit_code == 0
+    assert run("predict", tmp_path / "m", file, "--out", tmp_path / "p.jsonl").exit_code == 0
+    found = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [line["prediction"] for line in found] == [line["label"] for line in lines]
+    assert {type(line["prediction"]) for line in found} == {type(labels[0])}
+
+
+def test_the_columns_of_a_csv_file_are_in_the_predictions(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    rows = [f"M{i},{'C' * (1 + i % 4)}O,{i % 2},  a b" for i in range(40)]
+    file = tmp_path / "m.csv"
+    file.write_text("\n".join(["id,smiles,active,note", *rows]))
+    train = run("train", file, "--label", "active", "--out", tmp_path / "m", *SMALL)
+    assert train.exit_code == 0, train.output
+    out = tmp_path / "p.csv"
+    assert run("predict", tmp_path / "m", file, "--label", "active", "--out", out).exit_code == 0
+    found = rows_of(out)
+    columns = ["graph", "id", "smiles", "active", "note", "prediction", "p_0", "p_1"]
+    assert list(found[0]) == columns
+    assert [",".join(list(row.values())[1:5]) for row in found] == rows
+    assert json.loads((tmp_path / "p.scores.json").read_text())["classes"] == [0, 1]
+    out = tmp_path / "p.jsonl"
+    assert run("predict", tmp_path / "m", file, "--label", "active", "--out", out).exit_code == 0
+    line = json.loads(out.read_text().splitlines()[1])
+    assert (line["id"], line["active"], type(line["prediction"])) == ("M1", 1, int)
 
 
 def one_way_cycles(reverse: bool, count: int = 40) -> list[dict]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.categories import Categories, Names
+from diffpool.data.categories import Categories, Names, common_type
 from diffpool.data.raw import RawGraphs
 from diffpool.errors import DataError
 
@@ -29,7 +29,8 @@ def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
             f"expected one y for each of {len(raw)} graphs, got {len(values)}. Are some missing?"
         )
     tables: dict[str, Any] = {"classes": None, "targets": None} | answers(values)
-    return replace(raw, **tables)
+    columns = {k: v for k, v in raw.columns.items() if k not in ("label", "target")}
+    return replace(raw, columns=columns, **tables)
 
 
 def answers(values: list[Any]) -> dict[str, Any]:
@@ -55,7 +56,8 @@ def answer_row(value: Any) -> list[Any]:
 
 def classes(values: list[Any]) -> Categories:
     names = Names()
-    return Categories.from_columns([(names, names.codes(list(map(str, values))))])
+    codes = names.codes(list(map(str, values)))
+    return Categories.from_columns([(names, codes)], common_type(values))
 
 
 def targets(rows: list[list[Any]]) -> np.ndarray:

@@ -41,6 +41,7 @@ def test_all_fields_of_a_pyg_graph_are_converted() -> None:
     assert raw.edge_attributes.tolist() == [[2], [1], [3]]
     assert raw.edge_weights.tolist() == [2, 1, 4]
     assert raw.classes.words() == ["1"]
+    assert raw.classes.labels() == (1,)
 
 
 @pytest.mark.parametrize("y", [1.5, torch.tensor(1.5), torch.tensor([1.5]), torch.tensor([[1.5]])])

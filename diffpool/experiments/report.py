@@ -1,0 +1,136 @@
+"""The report of a trained model: scores, split, settings, versions and time, as report.json and report.md."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffpool.architecture import Architecture
+from diffpool.experiments.advice import class_counts
+from diffpool.experiments.provenance import device_name, versions
+from diffpool.files import atomic_write
+from diffpool.settings import Setting, list_settings
+from diffpool.training import Training
+
+if TYPE_CHECKING:
+    from diffpool.experiments.single_run import Outcome
+
+PARTS = ("train", "validation", "test")
+LARGEST_MATRIX = 30  # classes of a confusion matrix in report.md
+
+
+def make_report(outcome: Outcome) -> dict[str, Any]:
+    """Everything about a trained model that a reader needs to judge and to repeat it, as plain values."""
+    card, dataset, fold = outcome.card, outcome.dataset, outcome.fold
+    parts = {part: getattr(fold, part) for part in PARTS}
+    split: dict[str, Any] = {part: len(graphs) for part, graphs in parts.items()}
+    split["validation_graphs"] = (
+        fold.validation.tolist()
+    )  # numbered from 0; the rest is for training
+    split["test_graphs"] = fold.test.tolist()
+    report: dict[str, Any] = {
+        "method": card.method,
+        "dataset": card.dataset,
+        "task": "regression" if card.regression else "classification",
+        "graphs": len(dataset),
+        "features": dataset.features,
+        "seed": card.training.seed,
+        "split": split,
+        "epochs": len(outcome.epochs),
+        "best_epoch": outcome.best_epoch.epoch,
+        "parameters": sum(p.numel() for p in outcome.model.parameters()),
+    }
+    if not card.regression:
+        report["classes"] = list(card.class_names)
+        report["class_counts"] = {part: class_counts(dataset, g) for part, g in parts.items()}
+    for part in ("validation", "test"):
+        report[part] = outcome.metrics(part)
+    return report | {
+        "settings": {
+            "architecture": asdict(card.architecture),
+            "training": asdict(card.training),
+            "directed": card.directed,
+        },
+        "seconds": round(outcome.seconds, 3),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": device_name(dataset.x.device),
+        "system": platform.platform(),
+        "versions": versions("numpy"),
+    }
+
+
+def write_report(out: str | Path, outcome: Outcome) -> None:
+    """Write report.json and report.md to the model directory."""
+    report = make_report(outcome)
+    texts = {"report.json": json.dumps(report, indent=2) + "\n", "report.md": as_markdown(report)}
+    for name, text in texts.items():
+        with atomic_write(Path(out) / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def as_markdown(report: dict[str, Any]) -> str:
+    """The report as a page of text."""
+    split = report["split"]
+    sizes = ", ".join(f"{split[part]} {part}" for part in PARTS)
+    lines = [
+        f"# {report['method']} on {_plain(report['dataset'])}",
+        "",
+        f"{report['graphs']} graphs: {sizes}; seed {report['seed']}. Features: {_plain(report['features'])}.",
+        f"Best of {report['epochs']} epochs: {report['best_epoch']}. {report['seconds']:.1f} s on "
+        f"{report['device']}; {report['parameters']:,} parameters; finished {report['finished']}.",
+        "",
+        "## Scores",
+        "",
+    ]
+    names = ("accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "mae", "rmse", "r2")
+    columns = [name for name in names if name in (report["test"] or report["validation"] or {})]
+    lines += _table(
+        ["graphs", *columns],
+        {
+            part: [report[part]["graphs"], *(_number(report[part][name]) for name in columns)]
+            for part in ("validation", "test")
+            if report[part] is not None
+        },
+    )
+    if report["task"] == "classification":
+        lines += ["", "## Graphs of each class", ""]
+        counts = {part: list(own.values()) for part, own in report["class_counts"].items()}
+        lines += _table([str(name) for name in report["classes"]], counts)
+        if report["test"] is not None and len(report["classes"]) <= LARGEST_MATRIX:
+            lines += ["", "## Confusion matrix of the test graphs", ""]
+            lines += ["Rows are true classes, columns are predicted ones.", ""]
+            names_of_rows = [str(name) for name in report["classes"]]
+            rows = dict(zip(names_of_rows, report["test"]["confusion"], strict=True))
+            lines += _table(names_of_rows, rows)
+    lines += ["", "## Settings", ""]
+    for kind in (Architecture, Training):
+        group = kind.__name__.lower()
+        shown = [f"{s.name} {_shown(s, report['settings'][group])}" for s in list_settings(kind)]
+        lines.append(f"- {group}: {', '.join(shown)}")
+    lines.append("- versions: " + ", ".join(f"{k} {v}" for k, v in report["versions"].items()))
+    return "\n".join(lines) + "\n"
+
+
+def _table(columns: list[str], rows: dict[str, list[Any]]) -> list[str]:
+    lines = ["| | " + " | ".join(map(_plain, columns)) + " |", "|---" * (len(columns) + 1) + "|"]
+    return lines + [
+        f"| {_plain(name)} | " + " | ".join(map(str, row)) + " |" for name, row in rows.items()
+    ]
+
+
+def _shown(setting: Setting, values: dict[str, Any]) -> str:
+    value = values[setting.name]
+    return setting.show(tuple(value) if isinstance(value, list) else value)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _plain(value: Any) -> str:
+    """Text that cannot break a table."""
+    return " ".join(str(value).split()).replace("|", "\\|")

@@ -1,0 +1,104 @@
+"""What M models learn from the classes or targets of a batch: scaled targets, and the weight of each graph's loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffpool.data import Fold, GraphDataset
+from diffpool.errors import SettingError
+from diffpool.training.settings import Training
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Maps rows of `CohortBatches.y` to what the loss compares with, and to weights of the graphs."""
+
+    regression: bool
+    weighted: bool = False  # column 0 of y has a weight for each graph, see `packed`
+    class_weights: Tensor | None = None  # [M, C]
+    mean: Tensor | None = None  # [M, 1, T] float64: of the targets of each model's training graphs
+    sd: Tensor | None = None
+
+    @classmethod
+    def for_training(
+        cls,
+        dataset: GraphDataset,
+        folds: Sequence[Fold],
+        configs: Sequence[Training],
+        scale_targets: bool = False,
+    ) -> Answers:
+        """Of models on these folds. `scale_targets`: to mean 0 and sd 1 on the training graphs of each model."""
+        mean = sd = None
+        if scale_targets and dataset.regression:
+            scales = [target_scale(dataset, fold) for fold in folds]
+            mean, sd = (torch.stack(part)[:, None] for part in zip(*scales, strict=True))
+        return cls(
+            regression=dataset.regression,
+            weighted=dataset.weights is not None,
+            class_weights=_class_weights(dataset, folds, configs),
+            mean=mean,
+            sd=sd,
+        )
+
+    @classmethod
+    def for_scores(cls, dataset: GraphDataset) -> Answers:
+        """As they are; all graphs count the same."""
+        return cls(dataset.regression, dataset.weights is not None)
+
+    def __call__(self, y: Tensor, models: int) -> tuple[Tensor, Tensor | None]:
+        """Classes [M · B] or targets [M · B, T], and weights [M · B]; None: all weights are 1."""
+        weights = None
+        if self.weighted:
+            weights, y = y[:, 0], y[:, 1:]
+            if not self.regression:
+                y = y[:, 0].long()
+        if self.mean is not None and self.sd is not None:
+            scaled = (y.view(models, -1, y.shape[-1]) - self.mean) / self.sd  # in float64
+            y = scaled.view(y.shape).to(y.dtype)
+        if self.class_weights is not None:
+            own = self.class_weights.gather(1, y.view(models, -1)).view(-1)
+            weights = own if weights is None else weights * own
+        return y, weights
+
+
+def packed(dataset: GraphDataset) -> Tensor:
+    """The answers as one tensor, with the weight of each graph as column 0 if graphs have weights.
+
+    Steps draw rows of one tensor, also on a GPU. Classes up to 2²⁴ are exact in float32.
+    """
+    if dataset.weights is None:
+        return dataset.y
+    y = dataset.y.view(len(dataset), -1)
+    return torch.cat([dataset.weights[:, None].to(dataset.x), y.to(dataset.x)], 1)
+
+
+def target_scale(dataset: GraphDataset, fold: Fold) -> tuple[Tensor, Tensor]:
+    """Mean and sd of the targets of the training graphs, each [T], in float64; sd 1 for constant targets."""
+    targets = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
+    mean, sd = targets.mean(0), targets.std(0, correction=0)
+    varies = sd > 1e-13 * targets.abs().amax(0)  # rounding gives constant targets a tiny sd
+    return mean, torch.where(varies, sd, 1.0)
+
+
+def _class_weights(
+    dataset: GraphDataset, folds: Sequence[Fold], configs: Sequence[Training]
+) -> Tensor | None:
+    """[M, C]: balanced weights n / (C · n_c) of the classes, from the training graphs of each model."""
+    if all(config.class_weight is None for config in configs):
+        return None
+    if dataset.regression:
+        raise SettingError(
+            f"class_weight needs classes, but {dataset.name} has targets: leave it out"
+        )
+    y = dataset.y.cpu().numpy()
+    rows = []
+    for fold, config in zip(folds, configs, strict=True):
+        counts = np.bincount(y[fold.train], minlength=dataset.num_classes)
+        own = len(fold.train) / (max((counts > 0).sum(), 1) * counts.clip(min=1))
+        rows.append(own if config.class_weight == "balanced" else np.ones(len(counts)))
+    return torch.from_numpy(np.stack(rows)).to(dataset.x)
