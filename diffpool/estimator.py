@@ -233,6 +233,15 @@ def _classes(y: Any) -> np.ndarray | None:
     if y is None:
         return None
     values = np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
+    if np.ma.is_masked(y):
+        raise DataError(
+            "y: expected no masked values, got some. Fill them, or leave these graphs out."
+        )
     if values.ndim == 1 and np.issubdtype(values.dtype, np.floating):
+        if not np.isfinite(values).all():
+            graph = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise DataError(
+                f"graph {graph}: expected a class, got {values[graph]}. Leave graphs without a class out."
+            )
         return np.array([str(v) for v in values.tolist()])
     return values

@@ -21,6 +21,7 @@ from diffpool.cli.display import (
     preparing_bar,
     print_outcome,
     print_statistics,
+    printable,
 )
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
 from diffpool.cli.options import (
@@ -373,7 +374,7 @@ def _draw(outcome: Outcome, out: Path) -> None:
     try:
         from diffpool.viz import draw_clusters
     except ImportError:
-        console.print("no picture: `pip install 'diffpool\\[plot]'` adds clusters.png")
+        console.print("no picture: `pip install 'diffpool[plot]'` adds clusters.png")
         return
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
     draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
@@ -412,5 +413,6 @@ def main() -> None:
 
 
 def _complain(message: str) -> NoReturn:
-    print(f"diffpool: {message}", file=sys.stderr)
+    line = " ".join(message.splitlines())
+    print(f"diffpool: {printable(line)}", file=sys.stderr)
     sys.exit(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,21 +18,43 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from diffpool.data import GraphDataset, RawGraphs
 from diffpool.experiments import METHODS, Method, Outcome
 from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.training import Epoch
 
-console = Console(highlight=False)
-errors = Console(highlight=False, stderr=True)
+# Control characters, and characters that reverse the direction of text: a terminal would obey them.
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes such as \\x1b: names in the data must not control the terminal."""
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class PlainConsole(Console):
+    """A console that prints text as it is: names may look like markup or contain control characters."""
+
+    def __init__(self, stderr: bool = False):
+        super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
+console = PlainConsole()
+errors = PlainConsole(stderr=True)
 
 
 @contextmanager
 def epochs_bar(method: Method) -> Iterator[Callable[[Epoch], None]]:
     """A progress bar over the epochs, with loss and accuracy. Yields a function to call after each epoch."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
         TextColumn("{task.fields[scores]}"),
@@ -61,11 +84,14 @@ def print_outcome(outcome: Outcome) -> None:
     if outcome.test.accuracy is None:
         error = f"{100 * outcome.test.loss:.1f} %"
         console.print(
-            f"[bold]test error {error}[/bold] of the variance of the targets, on {count} graphs"
+            Text.assemble(
+                (f"test error {error}", "bold"),
+                f" of the variance of the targets, on {count} graphs",
+            )
         )
     else:
         accuracy = f"{100 * outcome.test.accuracy:.1f} %"
-        console.print(f"[bold]test accuracy {accuracy}[/bold] on {count} graphs")
+        console.print(Text.assemble((f"test accuracy {accuracy}", "bold"), f" on {count} graphs"))
 
 
 def percent(accuracy: float | None) -> str:
@@ -76,7 +102,9 @@ def percent(accuracy: float | None) -> str:
 def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar that appears with the first byte. Yields a function of the bytes received and their total."""
     columns = (
-        TextColumn(f"downloading {name}"),
+        TextColumn(
+            printable(f"downloading {name}").replace("{", "{{").replace("}", "}}"), markup=False
+        ),
         BarColumn(bar_width=None),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -21,7 +21,7 @@ from diffpool.data.raw import EDGE_TABLES, GRAPH_TABLES, NODE_TABLES, RawGraphs
 from diffpool.errors import DataError
 from diffpool.files import atomic_write
 
-FORMAT = 1  # increase it with every change to what is stored or how files are read
+FORMAT = 2  # increase it with every change to what is stored or how files are read
 DTYPE = {"U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
 TABLES = (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES)
 

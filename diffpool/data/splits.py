@@ -26,6 +26,11 @@ class Fold:
         return f"Fold(train {len(self.train)}, validation {len(self.validation)}, test {len(self.test)})"
 
 
+def _random_state(seed: int) -> int:
+    """The seed for scikit-learn, which takes 32 bits; larger ones are hashed."""
+    return seed if seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
+
+
 def single_split(
     y: Tensor | np.ndarray, seed: int, validation: float = 0.1, test: float = 0.1
 ) -> Fold:
@@ -38,13 +43,13 @@ def single_split(
     try:
         if test > 0:
             rest, held_out = train_test_split(
-                rest, test_size=test, stratify=groups, random_state=seed
+                rest, test_size=test, stratify=groups, random_state=_random_state(seed)
             )
         train, chosen = train_test_split(
             rest,
             test_size=validation / (1 - test),
             stratify=None if groups is None else groups[rest],
-            random_state=seed,
+            random_state=_random_state(seed),
         )
     except ValueError as error:
         if groups is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from diffpool.errors import DataError, SettingError
-from diffpool.files import lock_open_file
+from diffpool.files import check_regular, lock_open_file
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ def read_records(path: str | Path) -> list[Record]:
     """All complete records of a file; none if the file does not exist."""
     path = Path(path)
     try:
+        check_regular(path)
         content = path.read_bytes()
     except FileNotFoundError:
         return []
@@ -94,6 +95,7 @@ def append_records(path: str | Path, records: Sequence[Record]) -> None:
     """Append the records that are not in the file yet. Creates the file, and removes an incomplete last line."""
     path = Path(path)
     try:
+        check_regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
             content = _read(file)

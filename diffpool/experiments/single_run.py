@@ -117,6 +117,7 @@ def _standardized(
     """The data set with targets scaled to mean 0 and sd 1 on the training graphs; that mean and sd."""
     targets = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
     mean, sd = targets.mean(0), targets.std(0, correction=0)
-    sd = torch.where(sd > 1e-9, sd, 1.0)
-    y = ((dataset.y - mean) / sd).to(dataset.y.dtype)
+    varies = sd > 1e-13 * targets.abs().amax(0)  # rounding gives constant targets a tiny sd
+    sd = torch.where(varies, sd, 1.0)
+    y = ((dataset.y - mean) / sd).to(dataset.x.dtype)
     return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

@@ -48,7 +48,8 @@ class CohortBatches:
     """
 
     def __init__(self, dataset: GraphDataset, clusters: Sequence[Clusters]):
-        x, y = dataset.x, dataset.y
+        x = dataset.x
+        y = dataset.y.to(x.dtype) if dataset.regression else dataset.y
         self.clusters = tuple(clusters)
         self.graphs = dataset.graphs.with_empty_graph()
         self.x = F.pad(x, (0, 0, 0, 1))

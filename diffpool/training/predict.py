@@ -82,8 +82,9 @@ class TrainedModel:
         """Class probabilities, or targets in their original units."""
         if not self.card.regression:
             return logits.softmax(-1)
-        sd, mean = (logits.new_tensor(v) for v in (self.card.target_sd, self.card.target_mean))
-        return logits * sd + mean
+        card, exact = self.card, torch.float64  # targets of 1e-60 are 0 in float32
+        sd, mean = (torch.tensor(v, dtype=exact) for v in (card.target_sd, card.target_mean))
+        return logits.cpu().double() * sd + mean
 
     @torch.no_grad()
     def _predictions(self, raw: RawGraphs) -> Iterator[tuple[Prediction, Unseen]]:
@@ -168,7 +169,7 @@ def write_predictions(
                 found = model.outputs(raw)
                 for row in found.values:
                     numbers = [f"{value:.9g}" for value in row]
-                    name = [] if model.card.regression else [names[int(row.argmax())]]
+                    name = [] if model.card.regression else [_cell(names[int(row.argmax())])]
                     writer.writerow([count, *name, *numbers])
                     count += 1
                 _add_counts(unseen, found.unseen)
@@ -176,6 +177,15 @@ def write_predictions(
     except OSError as error:
         raise DataError(f"cannot write predictions to {path} ({error.strerror})") from error
     return count, unseen
+
+
+def _cell(text: str) -> str:
+    """Text that a spreadsheet shows as it is: a leading apostrophe keeps it from being run as a formula."""
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return text
 
 
 def unseen_message(table: str, counts: Counter[str]) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from diffpool.settings import check_settings, setting
 
+MAX_SEED = 2**64 - 1  # PyTorch's generators take 64 bits
+
 
 @dataclass(frozen=True)
 class Training:
@@ -31,6 +33,7 @@ class Training:
         0,
         help="Random seed for the split, the initial parameters, the batches, dropout and generated data.",
         low=0,
+        high=MAX_SEED,
         searchable=False,
     )
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from diffpool.data.categories import Categories, Names
 from diffpool.data.convert.values import (
-    MAX_FLOAT,
     all_or_none,
     answer_row,
     classes,
@@ -17,7 +16,7 @@ from diffpool.data.convert.values import (
     shortened,
     targets,
 )
-from diffpool.data.raw import RawGraphs
+from diffpool.data.raw import MAX_FLOAT, RawGraphs
 from diffpool.errors import DataError
 
 Where = Callable[[int], str]  # the graph and the node or edge of a row, for messages
@@ -121,7 +120,8 @@ def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf
                 "Give all vectors the same length."
             )
         if not all(max(minimum, -MAX_FLOAT) <= v <= MAX_FLOAT for v in row):
-            expected = "finite numbers" if minimum < 0 else "finite numbers of at least 0"
+            low = 0 if minimum == 0 else f"-{MAX_FLOAT:.1e}"
+            expected = f"finite numbers from {low} to {MAX_FLOAT:.1e}"
             raise DataError(
                 f"{where(i)}: expected attribute {key!r} to be {expected}, got {shortened(value)}. "
                 "Remove or replace them."
