@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,7 @@ from diffpool.experiments import (
     train_once,
 )
 from diffpool.experiments import evaluate as evaluate_network
-from diffpool.training import load_model, unseen_message, write_predictions
+from diffpool.training import is_out_of_memory, load_model, unseen_message, write_predictions
 from diffpool.version import VERSION
 
 app = typer.Typer(
@@ -377,7 +378,10 @@ def _draw(outcome: Outcome, out: Path) -> None:
         console.print("no picture: `pip install 'diffpool[plot]'` adds clusters.png")
         return
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
-    draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
+    try:
+        draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
+    except OSError as error:
+        console.print(f"no picture: {out / 'clusters.png'} cannot be written ({error.strerror})")
 
 
 def _check_out(out: Path) -> None:
@@ -405,10 +409,20 @@ def main() -> None:
     except KeyboardInterrupt:
         print("diffpool: stopped", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader of the output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror or error}")
     except Exception as error:
+        if is_out_of_memory(error):
+            _complain(
+                "not enough memory: use fewer or smaller graphs, or a machine with more memory"
+            )
         message = getattr(error, "format_message", None)  # an error of the command-line parser
         if message is None:
-            raise
+            raise  # a bug: the traceback helps to report it
         _complain(message() or "see diffpool --help")
 
 

@@ -121,9 +121,9 @@ class Device:
             return "cuda" if torch.cuda.is_available() else "cpu"
         try:
             device = torch.device(self.device)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
+            torch.ones(1, device=device).cpu()
+        except Exception as error:  # PyTorch raises nearly every type
+            reason = f"{error}."[:200].splitlines()[0].split(". ")[0].removesuffix(".")
             raise SettingError(
                 f"expected --device to be available on this machine, got {self.device!r} ({reason})"
             ) from error

@@ -199,7 +199,7 @@ def _resumable(url: str, part: Path) -> tuple[int, Version]:
         done = part.stat().st_size
         if version["url"] == url and version["size"] is not None and 0 < done < version["size"]:
             return done, version
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return 0, {}
 

@@ -113,7 +113,7 @@ def read_folds(path: str | Path, num_graphs: int, count: int = 10) -> list[Fold]
         raise DataError(
             f"{path}: the file with folds could not be read ({error.strerror})."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: the file is damaged ({error}). Download it again.") from error
     if not isinstance(content, list) or len(content) != count:
         got = f"{len(content)}" if isinstance(content, list) else type(content).__name__

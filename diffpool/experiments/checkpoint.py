@@ -77,7 +77,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             peak_memory=about["peak_memory"],
             max_models=about["max_models"],
         )
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         return Checkpoint()
 
 

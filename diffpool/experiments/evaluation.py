@@ -43,6 +43,8 @@ from diffpool.experiments.status import KernelWatch, Notify, Watch
 if TYPE_CHECKING:
     from diffpool.experiments.svm_run import MakeGrams
 
+MAX_COUNT = 10_000  # of repeats, models side by side, or jobs
+
 
 def evaluate(
     method: Method | str,
@@ -128,8 +130,8 @@ def evaluate_kernel(
 def _check(seed: int, **counts: int | None) -> None:
     METHOD_SETTINGS["seed"].check(seed)
     for name, value in counts.items():
-        if value is not None and value < 1:
-            raise SettingError(f"expected {name} of at least 1, got {value}")
+        if value is not None and not 1 <= value <= MAX_COUNT:
+            raise SettingError(f"expected {name} from 1 to {MAX_COUNT}, got {value}")
 
 
 def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> None:

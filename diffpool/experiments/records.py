@@ -130,7 +130,7 @@ def _record(line: bytes, where: str) -> Record:
             raise ValueError("the fields are different")
         record = Record(**values)
         float(record.accuracy), hash(record.identity)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(
             f"{where}: expected a record of `diffpool evaluate`, got {line[:40]!r} ({error}): "
             "choose another file, or remove the line"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 
 from diffpool.data import Fold, GraphDataset, single_split
+from diffpool.errors import TrainingError
 from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import prepared
@@ -102,13 +106,33 @@ def fit(
         for row in train(model, dataset, fold, config):
             rows.append(row)
             if metrics is not None:
-                with metrics.open("a") as file:
+                # a full disk must not end the training: `_save` reports it
+                with contextlib.suppress(OSError), metrics.open("a") as file:
                     file.write(json.dumps(asdict(row)) + "\n")
             watch(row)
         test = score(model, dataset, fold.test)
     if out is not None:
-        save_model(out, model, card)
+        _save(Path(out), model, card)
     return Outcome(model, card, dataset, fold, test, tuple(rows), time.perf_counter() - start)
+
+
+def _save(out: Path, model: GraphClassifier, card: ModelCard) -> None:
+    """Write the model directory; if that fails, keep the trained model in a temporary folder and say where it is."""
+    try:
+        save_model(out, model, card)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="diffpool-"))
+            save_model(folder, model, card)
+        except (OSError, SafetensorError) as second:
+            raise TrainingError(
+                f"the model is trained, but neither {out} ({reason}) nor the folder for temporary files "
+                f"({second}) can be written: free some space and train again"
+            ) from error
+        raise TrainingError(
+            f"the model is trained, but {out} cannot be written ({reason}): it is in {folder} instead"
+        ) from error
 
 
 def _standardized(

@@ -119,7 +119,16 @@ def _read_card(directory: Path) -> ModelCard:
                 "target_sd": tuple(float(v) for v in content["target_sd"]),
             }
         )
-    except (ValueError, KeyError, TypeError, AttributeError, SettingError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OSError,
+        OverflowError,
+        RecursionError,
+        SettingError,
+    ) as error:
         raise ModelError(
             f"{path}: the file with the settings is damaged ({type(error).__name__}: {error})"
         ) from error

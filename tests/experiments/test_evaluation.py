@@ -459,7 +459,7 @@ def test_settings_out_of_range_are_errors(
     dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
     for name in ("repeats", "cohort"):
-        with pytest.raises(SettingError, match=f"expected {name} of at least 1, got 0"):
+        with pytest.raises(SettingError, match=f"expected {name} from 1 to 10000, got 0"):
             evaluate(method, dataset, out=tmp_path / "r.jsonl", **{name: 0})
     regression = replace(dataset, y=torch.zeros(40, 1), class_names=())
     with pytest.raises(SettingError, match="need classes, but embedded has targets"):
