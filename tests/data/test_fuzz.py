@@ -293,6 +293,7 @@ def test_a_damaged_zip_file_raises_nothing_but_the_projects_errors(
     packed = Path(
         shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path / "toy")
     ).read_bytes()
+    known = {file.name for file in (tmp_path / "toy").iterdir()}
     rng = random.Random(2)
     path = tmp_path / "toy.zip"
     outcomes = set()
@@ -304,7 +305,8 @@ def test_a_damaged_zip_file_raises_nothing_but_the_projects_errors(
             raw = read_graphs(path)
             check(raw)
             with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as unpacked:
-                archive.extractall(unpacked)
+                for name in set(archive.namelist()) & known:
+                    archive.extract(name, unpacked)
                 assert contents(raw) == slow_tu(Path(unpacked))
 
         outcomes.add(attempt(use, f"zip mutation {number}"))

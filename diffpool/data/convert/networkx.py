@@ -107,8 +107,8 @@ def _column(kind: str, key: Any, rows: list[dict[Any, Any]], where: Where) -> li
 def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf) -> np.ndarray:
     """[rows, columns] from numbers, or from vectors of numbers of one length."""
     width = len(values[0]) if isinstance(values[0], list) else 1
-    for i, value in enumerate(values):
-        row = value if isinstance(value, list) else [value]
+    rows = [value if isinstance(value, list) else [value] for value in values]
+    for i, (value, row) in enumerate(zip(values, rows, strict=True)):
         if any(type(v) not in (int, float) for v in row):
             raise DataError(
                 f"{where(i)}: expected attribute {key!r} to be numbers everywhere or words everywhere, "
@@ -126,7 +126,7 @@ def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf
                 f"{where(i)}: expected attribute {key!r} to be {expected}, got {shortened(value)}. "
                 "Remove or replace them."
             )
-    return np.array(values, np.float64).reshape(len(values), width)
+    return np.array(rows, np.float64).reshape(len(values), width)
 
 
 def _answers(graphs: list[Any]) -> dict[str, Any]:

@@ -144,3 +144,10 @@ def test_a_float_as_class_and_a_word_as_target_are_errors() -> None:
         DataError, match=r"graph 0: expected finite numbers as targets, .* got .'x'"
     ):
         as_raw([net(target="x")])
+
+
+def test_a_number_and_a_vector_of_one_number_are_the_same() -> None:
+    graph = nx.Graph()
+    graph.add_node(0, x=1.5)
+    graph.add_node(1, x=[2])
+    assert as_raw([graph]).node_attributes.tolist() == [[1.5], [2]]
