@@ -23,8 +23,12 @@ CONVOLUTIONS = (
     "s2v",
 )
 STEPS = ("l2", "relu", "tanh", "batch", "node-index")
-MAX_SIZE = 2**20  # guards against damaged files and typos; no real model comes close
-MAX_LAYERS = 1000
+# Guards against damaged files and typos; no real model comes close.
+MAX_SIZE = 2**20  # nodes or clusters
+MAX_WIDTH = 2**14
+MAX_LAYERS = 100
+MAX_POOLINGS = 10
+MAX_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,12 @@ class Architecture:
         help="Convolution; edge-sage uses edge labels and attributes, none ignores the edges.",
         choices=CONVOLUTIONS,
     )
-    hidden: int = setting(64, help="Width of the embeddings.", low=1, high=MAX_SIZE)
+    hidden: int = setting(64, help="Width of the embeddings.", low=1, high=MAX_WIDTH)
     poolings: int = setting(
-        1, help="Number of pooling layers; 0 is a flat GNN, the paper uses 1 or 2.", low=0, high=100
+        1,
+        help="Number of pooling layers; 0 is a flat GNN, the paper uses 1 or 2.",
+        low=0,
+        high=MAX_POOLINGS,
     )
     layers_before: int = setting(
         2, help="Convolutions of each network before the first pooling.", low=1, high=MAX_LAYERS
@@ -66,7 +73,7 @@ class Architecture:
         help="Minimum number of clusters of a graph at each pooling, where the ratio gives fewer; a graph with fewer "
         "nodes has one cluster per node.",
         low=1,
-        high=MAX_SIZE,
+        high=MAX_WIDTH,
     )
     order: tuple[str, ...] = setting(
         ("l2", "relu", "batch"),
@@ -110,7 +117,7 @@ class Architecture:
         (),
         help="Widths of the hidden layers before the output layer.",
         low=1,
-        high=MAX_SIZE,
+        high=MAX_WIDTH,
         group="Advanced",
     )
     pooler: str = setting(
@@ -143,7 +150,7 @@ class Architecture:
         3,
         help="Processing steps of Set2Set; 0 uses the number of nodes of the largest graph.",
         low=0,
-        high=MAX_SIZE,
+        high=MAX_STEPS,
         group="Advanced",
     )
     sorted_nodes: int = setting(

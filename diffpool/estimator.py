@@ -82,8 +82,17 @@ class _Estimator(BaseEstimator):
 
     def _with_classes(self, graphs: Any, y: Any) -> RawGraphs:
         """The graphs with the classes `y`, or with their own. Floats in `y` are classes, as in scikit-learn."""
+        if np.ma.is_masked(y):
+            raise DataError(
+                "y: expected no masked values, got some. Fill them, or leave these graphs out."
+            )
         values = None if y is None else np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
         floats = values is not None and values.ndim == 1 and values.dtype.kind == "f"
+        if values is not None and floats and not np.isfinite(values).all():
+            graph = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise DataError(
+                f"graph {graph}: expected a class, got {values[graph]}. Leave graphs without a class out."
+            )
         given = values.astype(float).astype(str) if values is not None and floats else values
         raw = self._raw(graphs, given)
         if raw.classes is None:

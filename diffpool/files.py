@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -21,8 +22,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder, to write to; move it to `path` if the block succeeds.
 
     Readers see the old file or the complete new one. If the block raises, the temporary file is removed. The folder
-    must exist.
+    must exist. A device or pipe is an OSError, not replaced.
     """
+    check_regular(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         yield temporary
@@ -30,6 +32,12 @@ def atomic_write(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_regular(path: Path) -> None:
+    """Raise an OSError if the path exists and is neither a file nor a folder: a device, pipe or socket."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is a device or pipe, not a file", str(path))
 
 
 def move_into_place(temporary: Path, path: Path) -> None:

@@ -43,6 +43,7 @@ class Setting:
         ""  # under which it is listed: the dataclass, or "Advanced" if it is rarely changed
     )
     searchable: bool = True  # allowed in a grid
+    max_items: int = 100  # of a list
 
     def __post_init__(self) -> None:
         if not self.option:
@@ -70,9 +71,9 @@ class Setting:
         if not any(_is(kind, value) for kind in self.kinds):
             raise SettingError(f"expected {self.name} to be {self.type_text()}, got {value!r}")
         items = value if isinstance(value, tuple) else (value,)
-        if len(items) > MAX_ITEMS:
+        if len(items) > self.max_items:
             raise SettingError(
-                f"expected {self.name} with at most {MAX_ITEMS} items, got {len(items)}"
+                f"expected {self.name} to have at most {self.max_items} items, got {len(items)}"
             )
         if not all(self._allows(item) for item in items):
             expected = f"to be {self.type_text()}"

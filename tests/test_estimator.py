@@ -299,3 +299,54 @@ def test_the_regressor_predicts_in_the_units_of_the_targets() -> None:
     assert model.predict(graphs).shape == (120,)
     both = DiffPoolRegressor(epochs=2, hidden=4).fit(graphs, np.stack([y, -y], 1))
     assert both.predict(graphs[:3]).shape == (3, 2)
+
+
+# --- numbers of any size
+
+
+def pairs(values: np.ndarray) -> list:
+    """A graph of two connected nodes for each value, which is their attribute."""
+    graphs = []
+    for value in values.tolist():
+        graphs.append(nx.path_graph(2))
+        nx.set_node_attributes(graphs[-1], value, "a")
+    return graphs
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0, 1e-10), (1, 1e-10), (0, 1e30)])
+def test_classes_that_differ_by_an_attribute_of_any_size_are_learned(
+    mean: float, spread: float
+) -> None:
+    y = np.arange(40) % 2
+    model = DiffPoolClassifier(epochs=20, hidden=8, learning_rate=0.02)
+    graphs = pairs(mean + spread * (2 * y - 1))
+    assert model.fit(graphs, y).score(graphs, y) == 1
+
+
+@pytest.mark.parametrize(("mean", "size"), [(0, 1e-12), (1, 1e-10), (0, 1e-60), (0, 1e30)])
+def test_targets_of_any_size_are_learned(mean: float, size: float) -> None:
+    values = np.arange(40) % 2.0
+    y = mean + size * values
+    model = DiffPoolRegressor(epochs=40, hidden=8, learning_rate=0.02)
+    assert model.fit(pairs(values), y).score(pairs(values), y) > 0.9
+
+
+@pytest.mark.parametrize("y", [[1.0, np.nan], [np.inf, 0.0]])
+def test_a_class_that_is_not_finite_is_an_error(y: list) -> None:
+    with pytest.raises(DataError, match=r"graph \d: expected a class, got (nan|inf)"):
+        DiffPoolClassifier(epochs=1).fit(pairs(np.arange(20.0)), y * 10)
+
+
+def test_masked_classes_are_an_error() -> None:
+    y = np.ma.masked_array([0, 1] * 10, [True] + [False] * 19)
+    with pytest.raises(DataError, match="y: expected no masked values"):
+        DiffPoolClassifier(epochs=1).fit(pairs(np.arange(20.0)), y)
+
+
+def test_a_seed_of_64_bits_works_and_a_larger_one_is_an_error() -> None:
+    graphs, y = pairs(np.arange(20.0)), [0, 1] * 10
+    models = [DiffPoolClassifier(epochs=1, hidden=4, seed=2**64 - 1).fit(graphs, y) for _ in "ab"]
+    first, second = (model.predict_proba(graphs) for model in models)
+    assert np.array_equal(first, second)
+    with pytest.raises(SettingError, match="expected seed from 0 to 18446744073709551615, got"):
+        DiffPoolClassifier(epochs=1, seed=2**64).fit(graphs, y)

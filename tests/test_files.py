@@ -230,3 +230,13 @@ def test_without_lock_support_nothing_is_locked(
     with file_lock(path, wait):
         pass
     assert not path.exists()
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (
+        pytest.raises(OSError, match="it is a device or pipe, not a file"),
+        atomic_write(tmp_path / "pipe"),
+    ):
+        pass
+    assert (tmp_path / "pipe").is_fifo()

@@ -69,7 +69,7 @@ def test_the_settings_of_a_dataclass_are_its_fields_with_their_types_and_default
         ("kind", "c", "expected kind to be one of a, b, got 'c'"),
         ("limit", -1, "expected limit of at least 0, got -1"),
         ("steps", ("x", "z"), "expected steps to be a list of x, y, got ('x', 'z')"),
-        ("steps", ["x"] * 101, "expected steps with at most 100 items, got 101"),
+        ("steps", ["x"] * 101, "expected steps to have at most 100 items, got 101"),
         ("steps", "x", "expected steps to be a list of x, y, got 'x'"),
         (
             "sizes",
@@ -158,10 +158,10 @@ def test_every_field_is_a_setting_with_a_help_text() -> None:
             {"conv": "gat"},
             "expected conv to be one of sage, edge-sage, gcn, gin, sum, dgcnn, none, edge-conditioned, s2v, got 'gat'",
         ),
-        ({"hidden": 0}, "expected hidden from 1 to 1048576, got 0"),
-        ({"layers_before": 0}, "expected layers_before from 1 to 1000, got 0"),
-        ({"layers_after": 0}, "expected layers_after from 1 to 1000, got 0"),
-        ({"poolings": -1}, "expected poolings from 0 to 100, got -1"),
+        ({"hidden": 0}, "expected hidden from 1 to 16384, got 0"),
+        ({"layers_before": 0}, "expected layers_before from 1 to 100, got 0"),
+        ({"layers_after": 0}, "expected layers_after from 1 to 100, got 0"),
+        ({"poolings": -1}, "expected poolings from 0 to 10, got -1"),
         ({"ratio": 0.0}, "expected ratio above 0 and at most 1, got 0.0"),
         ({"ratio": 1.5}, "expected ratio above 0 and at most 1, got 1.5"),
         (
@@ -183,14 +183,14 @@ def test_every_field_is_a_setting_with_a_help_text() -> None:
         ),
         ({"conv": "edge-conditioned"}, "expected pooler to be pyramid, .* got 'diffpool'"),
         ({"readout": "sort"}, "expected poolings to be 0 because readout is sort, got 1"),
-        ({"set2set_steps": -1}, "expected set2set_steps from 0 to 1048576, got -1"),
+        ({"set2set_steps": -1}, "expected set2set_steps from 0 to 1000, got -1"),
         (
             {"readout": "set2set", "every_level": True},
             "expected readout to be sum, mean or max because every_level is true, got 'set2set'",
         ),
         ({"assignment_order": ("softmax",)}, "expected assignment_order to be a list of"),
         ({"assignment_conv": "s2v"}, "expected assignment_conv to be one of"),
-        ({"head": (0,)}, r"expected head to be a list of integers from 1 to 1048576, got \(0,\)"),
+        ({"head": (0,)}, r"expected head to be a list of integers from 1 to 16384, got \(0,\)"),
         ({"clusters": "level"}, "expected clusters to be one of graph, dataset, or a list of"),
         ({"clusters": (4, 2)}, r"one number of clusters for each of 1 poolings, got \(4, 2\)"),
         ({"clusters": (0,)}, r"a list of integers from 1 to 1048576, got \(0,\)"),
@@ -235,7 +235,7 @@ def test_unknown_methods_and_settings_are_rejected() -> None:
     for name in ("depth", "edges"):  # `edges` is a property, not a setting
         with pytest.raises(SettingError, match=rf"settings to be among .*, got \['{name}'\]"):
             settings_for("diffpool", "embedded", **{name: 3})
-    with pytest.raises(SettingError, match="expected epochs of at least 1, got 0"):
+    with pytest.raises(SettingError, match="expected epochs from 1 to 1000000, got 0"):
         settings_for("diffpool", "embedded", epochs=0)
 
 
@@ -274,7 +274,7 @@ def test_settings_are_parsed_by_name_or_option() -> None:
         ("magic=1", "expected --set NAME=VALUE, where NAME is one of epochs, .*, got 'magic=1'"),
         ("concat=maybe", "expected concat to be true or false, got 'maybe'"),
         ("hidden=wide", "expected hidden to be an integer, got 'wide'"),
-        ("head=64,wide", "expected head to be a list of integers from 1 to 1048576, got '64,wide'"),
+        ("head=64,wide", "expected head to be a list of integers from 1 to 16384, got '64,wide'"),
     ],
 )
 def test_a_wrong_setting_is_an_error(word: str, message: str) -> None:

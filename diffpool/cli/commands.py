@@ -32,6 +32,7 @@ from diffpool.cli.display import (
     print_outcome,
     print_scores,
     print_statistics,
+    printable,
     progress_console,
 )
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
@@ -532,10 +533,13 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
     try:
         from diffpool.viz import draw_clusters
     except ImportError:
-        shown.print("no picture: `pip install 'diffpool\\[plot]'` adds clusters.png")
+        shown.print("no picture: `pip install 'diffpool[plot]'` adds clusters.png", markup=False)
         return
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
-    draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
+    try:
+        draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
+    except OSError as error:
+        console.print(f"no picture: {out / 'clusters.png'} cannot be written ({error.strerror})")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
@@ -568,14 +572,28 @@ def main() -> None:
         _complain(str(error))
     except KeyboardInterrupt:
         _stop("stopped")
+    except BrokenPipeError:  # the reader of the output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror or error}")
     except Exception as error:
         message = getattr(error, "format_message", None)  # an error of the command-line parser
         if message is None:
-            raise
+            _complain_about_memory(error)
+            raise  # a bug: the traceback helps to report it
         text = message() or "see diffpool --help"
         if wrong := getattr(error, "option_name", None):  # of an option that does not exist
             text = f"no such option: {wrong}{did_you_mean(wrong, _options(error), prefix='. ')}"
         _complain(text)
+
+
+def _complain_about_memory(error: Exception) -> None:
+    from diffpool.training.memory import is_out_of_memory
+
+    if is_out_of_memory(error):
+        _complain("not enough memory: use fewer or smaller graphs, or a machine with more memory")
 
 
 def _print_warning(message: Warning | str, *details: Any, **more: Any) -> None:
@@ -595,5 +613,6 @@ def _stop(message: str) -> NoReturn:
 
 
 def _complain(message: str) -> NoReturn:
-    print(f"diffpool: {message}", file=sys.stderr)
+    line = " ".join(message.splitlines())
+    print(f"diffpool: {printable(line)}", file=sys.stderr)
     sys.exit(2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -30,13 +30,34 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 10.0  # between lines of progress, where the output is not a terminal
 
-console = Console(highlight=False)
-errors = Console(highlight=False, stderr=True)
+# Control characters, and characters that reverse the direction of text: a terminal would obey them.
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes such as \\x1b: names in the data must not control the terminal."""
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class PlainConsole(Console):
+    """A console that prints text as it is: names may look like markup or contain control characters."""
+
+    def __init__(self, stderr: bool = False, quiet: bool = False):
+        super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr, quiet=quiet)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
+console = PlainConsole()
+errors = PlainConsole(stderr=True)
 
 
 def progress_console(quiet: bool, stderr: bool = True) -> Console:
     """Where progress and remarks are printed: nowhere with `--quiet`, on standard error next to JSON."""
-    return Console(highlight=False, stderr=stderr, quiet=quiet)
+    return PlainConsole(stderr, quiet)
 
 
 class Lines:
@@ -62,7 +83,7 @@ def epochs_bar(method: Method, console: Console = console) -> Iterator[Callable[
         )
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
         TextColumn("{task.fields[scores]}"),
@@ -124,9 +145,12 @@ def print_scores(shown: Console, metrics: dict[str, Any], title: str = "") -> No
         )
     names = [str(name) for name in metrics.get("classes", ())]
     if 0 < len(names) <= 10:
-        table = Table("true class", *map(escape, names), title="predicted class")
-        for name, row in zip(names, metrics["confusion"], strict=True):
-            table.add_row(Text(name), *map(str, row))
+        shown_names = [Text(printable(name)) for name in names]
+        table = Table("true class", title="predicted class")
+        for label in shown_names:
+            table.add_column(label)
+        for label, row in zip(shown_names, metrics["confusion"], strict=True):
+            table.add_row(label, *map(str, row))
         shown.print(table)
 
 
@@ -150,7 +174,9 @@ def download_bar(name: str, console: Console) -> Iterator[Callable[[int, int | N
         )
         return
     columns = (
-        TextColumn(f"downloading {name}"),
+        TextColumn(
+            printable(f"downloading {name}").replace("{", "{{").replace("}", "}}"), markup=False
+        ),
         BarColumn(bar_width=None),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -131,4 +131,4 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
     for start in range(0, len(evaluation.accuracies), folds):
         part = evaluation.accuracies[start : start + folds]
         console.print("folds: " + "  ".join(f"{accuracy:.1f}" for accuracy in part))
-    console.print(f"[bold]{evaluation}[/bold]")
+    console.print(str(evaluation), style="bold")

@@ -180,6 +180,9 @@ class Run:
     ] = None
     seed: Seed = 0
 
+    def __post_init__(self) -> None:
+        METHOD_SETTINGS["seed"].check(self.seed)
+
 
 @dataclass(frozen=True)
 class KernelOptions:

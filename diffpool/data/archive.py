@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,10 +24,10 @@ OPTIONAL = (
 )
 PARTS = REQUIRED + OPTIONAL
 
-# A zip file that unpacks to more than this is damaged or malicious.
+# A compressed file that unpacks to more than this is damaged or malicious; docs/own-graphs.md states it.
 MAX_BYTES = 64 << 30
-MAX_RATIO = 2000  # unpacked bytes for each byte of the zip file; COLLAB with LZMA has 34
-SPARE_BYTES = 100_000_000
+MAX_RATIO = 100  # unpacked bytes for each byte of the file; COLLAB with LZMA has 34
+SPARE_BYTES = 20_000_000
 
 ENCRYPTED = 0x1  # a flag of a member
 DOWNLOAD_AGAIN = "Is the download complete? Try downloading it again."
@@ -112,6 +113,11 @@ class TUFiles:
         return f"Found no data set. {DOWNLOAD_AGAIN}"
 
 
+def max_unpacked(path: Path) -> int:
+    """The number of bytes that a compressed file may unpack to."""
+    return min(MAX_BYTES, MAX_RATIO * path.stat().st_size + SPARE_BYTES)
+
+
 def text_files(folder: Path, name: str) -> dict[str, Path]:
     """The files of a data set in a folder, by part."""
     with read_errors(folder):
@@ -132,7 +138,7 @@ def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str,
                 f"{path}: the path {member.orig_filename!r} leads out of the archive. Do not trust this file."
             )
     total = sum(member.file_size for member in members)
-    limit = min(MAX_BYTES, MAX_RATIO * path.stat().st_size + SPARE_BYTES)
+    limit = max_unpacked(path)
     if total > limit:
         raise DataError(
             f"{path}: expected at most {limit:,} unpacked bytes, got {total:,}. The file is damaged or malicious."
@@ -141,13 +147,29 @@ def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str,
     tops = [
         m.filename.removesuffix(edges) for m in members if f"/{m.filename}".endswith(f"/{edges}")
     ]
-    top = min(tops, key=len, default=f"{name}/")
+    if len(set(tops)) > 1:
+        found_in = " and ".join(repr(top) for top in sorted(set(tops))[:3])
+        raise DataError(
+            f"{path}: expected one folder with {edges}, got {len(set(tops))}: {found_in}. Pack one data set only."
+        )
+    top = next(iter(tops), f"{name}/")
+    _refuse_duplicates(members, path, top)
     by_name = {member.filename: member for member in members}
     found = {part: by_name.get(f"{top}{name}_{part}.txt") for part in PARTS}
     for part, chosen in found.items():
         if chosen is not None and chosen.flag_bits & ENCRYPTED:
             raise DataError(f"{path}: {name}_{part}.txt is encrypted. Pack it without a password.")
     return {part: chosen for part, chosen in found.items() if chosen is not None}
+
+
+def _refuse_duplicates(members: list[zipfile.ZipInfo], path: Path, top: str) -> None:
+    """Two members with one name: programs disagree about which of them counts."""
+    names = Counter(m.filename for m in members if m.filename.startswith(top))
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise DataError(
+            f"{path}: the file {twice[0]!r} is in the archive {names[twice[0]]} times. Pack it again."
+        )
 
 
 def _leaves(member: str) -> bool:

@@ -19,7 +19,7 @@ from diffpool.data.categories import Categories
 from diffpool.data.raw import EDGE_TABLES, GRAPH_TABLES, NODE_TABLES, RawGraphs
 from diffpool.errors import DataError
 
-FORMAT = 3  # increase it with every change to what is stored or how files are read
+FORMAT = 4  # increase it with every change to what is stored or how files are read
 TABLES = (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES)
 
 

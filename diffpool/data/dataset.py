@@ -38,7 +38,7 @@ class GraphDataset:
     name: str
     graphs: SparseGraphs
     x: Tensor  # [N, F]
-    y: Tensor  # [B] int64, from 0; or [B, T] float for regression
+    y: Tensor  # [B] int64, from 0; or [B, T] float64 for regression
     class_names: tuple[Label, ...]  # as they were given; empty for regression
     features: str  # describes the columns of x
     feature_map: FeatureMap | None = None  # computes x
@@ -68,7 +68,7 @@ class GraphDataset:
                 raw.classes.labels(),
             )
         elif raw.targets is not None:
-            y, names = torch.from_numpy(raw.targets).float(), ()
+            y, names = torch.from_numpy(raw.targets), ()
         else:
             raise DataError(
                 f"{raw.name}: the graphs have neither classes nor targets. Training needs one of them."

@@ -7,6 +7,7 @@ import http.client
 import json
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ ATTEMPTS = 4
 WAIT = 1.0  # seconds before the second attempt; doubles for each further one
 TIMEOUT = 30.0  # seconds without receiving a byte
 PIECE = 1 << 16
+MAX_BYTES = 4 << 30  # of a file; no data set of the TU collection comes close
 
 
 class DownloadError(DataError):
@@ -80,7 +82,7 @@ def _attempt(url: str, part: Path, progress: Progress | None) -> None:
         headers["Range"] = f"bytes={done}-"
         if validator := before["etag"] or before["modified"]:
             headers["If-Range"] = validator  # if the file has changed, the server sends all of it
-    with _answer(urllib.request.Request(url, headers=headers), part) as response:
+    with _answer(url, headers, part) as response:
         version = _version(url, response)
         if response.status != 206:  # the server sends the whole file, even if asked for a part
             done = 0
@@ -88,23 +90,45 @@ def _attempt(url: str, part: Path, progress: Progress | None) -> None:
             _remove(part)
             raise _TryAgain("the file changed on the server")
         size = version["size"]
+        if size is not None and size > MAX_BYTES:
+            raise DownloadError(f"{url}: expected at most {MAX_BYTES:,} bytes, got {size:,}")
         _version_file(part).write_text(json.dumps(version))
         with part.open("ab" if done else "wb") as file:
             while piece := _next(response):
                 file.write(piece)
                 done += len(piece)
+                if done > MAX_BYTES:
+                    break
                 if progress is not None:
                     progress(done, size)
+    if done > MAX_BYTES:
+        _remove(part)
+        raise DownloadError(f"{url}: expected at most {MAX_BYTES:,} bytes, got more")
     if size is not None and done != size:
         if done > size:
             _remove(part)
         raise _TryAgain(f"the download ended after {done:,} of {size:,} bytes")
 
 
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows redirects on the same host only, and never from https to http."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        before, after = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        schemes = ("https",) if before.scheme == "https" else ("http", "https")
+        if after.hostname != before.hostname or after.scheme not in schemes:
+            fp.close()
+            raise DownloadError(f"{req.full_url} redirects to {newurl}, which is another server")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 @contextlib.contextmanager
-def _answer(request: urllib.request.Request, part: Path) -> Iterator[http.client.HTTPResponse]:
+def _answer(url: str, headers: dict[str, str], part: Path) -> Iterator[http.client.HTTPResponse]:
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+        request = urllib.request.Request(url, headers=headers)
+        response = urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416:  # what is already here is not the beginning of the file
@@ -114,12 +138,12 @@ def _answer(request: urllib.request.Request, part: Path) -> Iterator[http.client
         if error.code in (408, 429) or error.code >= 500:
             raise _TryAgain(reason) from error
         missing = error.code in (404, 410)
-        raise DownloadError(f"{request.full_url}: {reason}", missing) from error
+        raise DownloadError(f"{url}: {reason}", missing) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         cause = getattr(error, "reason", error)
         if _is_temporary(cause):
             raise _TryAgain(str(cause) or type(cause).__name__) from error
-        raise DownloadError(f"{request.full_url} cannot be reached: {cause}") from error
+        raise DownloadError(f"{url} cannot be reached: {cause}") from error
     with response:
         yield response
 
@@ -175,7 +199,7 @@ def _resumable(url: str, part: Path) -> tuple[int, Version]:
         done = part.stat().st_size
         if version["url"] == url and version["size"] is not None and 0 < done < version["size"]:
             return done, version
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return 0, {}
 

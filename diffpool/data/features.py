@@ -1,11 +1,13 @@
 """Node and edge features: which columns X has. The choice is made once for a data set and saved with every model.
 
 Attributes and log-degrees are standardized by the model itself (`nn.Standardize`), with the mean and standard deviation
-of its training graphs. Here they are raw.
+of its training graphs. Here they are raw, except for columns that float32 could not represent well: these are stored in
+units of their own (`Unit`), which the standardization cancels.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -16,11 +18,17 @@ import numpy as np
 
 from diffpool.data.categories import Categories, looks_like_names
 from diffpool.data.feature_names import EDGE_PARTS, NODE_PARTS
-from diffpool.data.raw import RawGraphs
+from diffpool.data.raw import MAX_FLOAT, RawGraphs
 from diffpool.errors import DataError, SettingError, did_you_mean
 
 STANDARDIZED = ("attributes", "log-degree")
 MAX_DEGREE = 127  # larger degrees share the last column of the one-hot degree
+
+# A column of attributes has a unit if its sd is outside of this range, or below this fraction of its mean.
+MIN_SD, MAX_SD, MIN_RELATIVE_SD = 1e-6, 1e12, 1e-4
+
+Unit = tuple[float, float]  # zero and size: v becomes (v − zero) / size, computed in float64
+PLAIN: Unit = (0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +53,8 @@ class FeatureMap:
     most_degree: int = 0
     edge_labels: tuple[tuple[str, ...], ...] = ()
     edge_attributes: int = 0
+    node_units: tuple[Unit, ...] = ()  # of each column of attributes; empty: all are plain
+    edge_units: tuple[Unit, ...] = ()
     widths: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -94,6 +104,7 @@ class FeatureMap:
                     f"{raw.name} has neither edge labels nor edge attributes. "
                     "Choose a convolution without edge features."
                 )
+        use_edge_attributes = "attributes" in channels
         largest = int(np.diff(raw.undirected().indptr).max(initial=0)) if "degree" in parts else 0
         labels, attributes = raw.node_labels, raw.node_attributes
         use_labels = labels is not None and "labels" in parts
@@ -107,7 +118,9 @@ class FeatureMap:
             node_attributes=attributes.shape[1] if use_attributes else 0,  # type: ignore[union-attr]
             most_degree=min(largest, MAX_DEGREE),
             edge_labels=raw.edge_labels.names if "labels" in channels else (),  # type: ignore[union-attr]
-            edge_attributes=raw.edge_attributes.shape[1] if "attributes" in channels else 0,  # type: ignore[union-attr]
+            edge_attributes=raw.edge_attributes.shape[1] if use_edge_attributes else 0,  # type: ignore[union-attr]
+            node_units=_units(attributes) if "attributes" in parts else (),
+            edge_units=_units(raw.edge_attributes) if use_edge_attributes else (),
         )
 
     @property
@@ -139,13 +152,16 @@ class FeatureMap:
                 table = _required(raw, "edge_labels", len(self.edge_labels))
                 channels.append(_one_hot(table, self.edge_labels, "edge label", unseen))
             else:
-                channels.append(_required(raw, "edge_attributes", self.edge_attributes))
+                table = _required(raw, "edge_attributes", self.edge_attributes)
+                channels.append(_in_units(raw, "edge_attributes", table, self.edge_units))
         edges = np.concatenate(channels, 1, dtype=np.float32) if channels else None
         return Features(x.astype(np.float32, copy=False), edges, unseen)
 
     def _nodes(self, part: str, raw: RawGraphs, unseen: dict[str, Counter[str]]) -> np.ndarray:
         if part in ("attributes", "raw-attributes"):
-            return _required(raw, "node_attributes", self.node_attributes)
+            table = _required(raw, "node_attributes", self.node_attributes)
+            units = self.node_units if part == "attributes" else ()
+            return _in_units(raw, "node_attributes", table, units)
         if part == "labels":
             table = _required(raw, "node_labels", len(self.node_labels))
             return _one_hot(table, self.node_labels, "node label", unseen)
@@ -175,6 +191,10 @@ class FeatureMap:
         """The inverse of `to_json`; raises TypeError, ValueError or SettingError for anything else."""
         counts = ("node_attributes", "most_degree", "edge_attributes")
         lists = ("nodes", "edges", "node_labels", "edge_labels")
+        units: dict[str, Any] = {
+            name: _read_units(values, name) for name in ("node_units", "edge_units")
+        }
+        values = {name: value for name, value in values.items() if name not in units}
         if set(values) != {*counts, *lists}:
             raise ValueError(f"unknown or missing fields {sorted(set(values) ^ {*counts, *lists})}")
         for name in counts:
@@ -185,7 +205,58 @@ class FeatureMap:
             if not isinstance(values[name], list):
                 raise ValueError(f"{name} is {values[name]!r}")
             frozen[name] = tuple(_words(names) for names in values[name])
-        return cls(**frozen, **{name: values[name] for name in counts})
+        return cls(**frozen, **units, **{name: values[name] for name in counts})
+
+
+def _units(attributes: np.ndarray | None) -> tuple[Unit, ...]:
+    """The unit of each column; empty if float32 represents all columns well, as it nearly always does."""
+    if attributes is None or len(attributes) == 0:
+        return ()
+    largest = np.abs(attributes).max(0)
+    largest[largest == 0] = 1
+    scaled = attributes / largest  # squares of 1e-200 would be 0
+    mean, sd = scaled.mean(0) * largest, scaled.std(0) * largest
+    spread = (sd > 0) & (
+        attributes.min(0) < attributes.max(0)
+    )  # rounding gives constant columns a tiny sd
+    odd = (sd < MIN_SD) | (sd > MAX_SD) | (sd < MIN_RELATIVE_SD * np.abs(mean))
+    needed = spread & odd & (sd > np.finfo(np.float64).tiny)
+    if not needed.any():
+        return ()
+    return tuple(
+        (float(m), float(s)) if own else PLAIN for m, s, own in zip(mean, sd, needed, strict=True)
+    )
+
+
+def _in_units(raw: RawGraphs, field: str, table: np.ndarray, units: tuple[Unit, ...]) -> np.ndarray:
+    """The attributes in their units; an error that names the graph if a number is too large for float32 then."""
+    if not units or not len(table):
+        return table
+    zero, size = np.array(units).T
+    with np.errstate(over="ignore"):
+        table = (table - zero) / size
+    wrong = np.flatnonzero(~(np.abs(table) <= MAX_FLOAT).all(1))
+    if len(wrong):
+        node = raw.target[wrong[0]] if field == "edge_attributes" else wrong[0]
+        graph = int(np.searchsorted(np.cumsum(raw.sizes), node, side="right"))
+        raise DataError(
+            f"{raw.name}, graph {graph}: expected {field.replace('_', ' ')} near those of the training data, "
+            "got numbers that are larger by more than 38 orders of magnitude"
+        )
+    return table
+
+
+def _read_units(values: dict[str, Any], name: str) -> tuple[Unit, ...]:
+    """Units from JSON; none in models that were saved before there were units."""
+    pairs = values.get(name, [])
+    for pair in pairs:
+        _, size = pair
+        if not all(type(v) in (int, float) and math.isfinite(v) for v in pair) or size <= 0:
+            raise ValueError(f"{name} has {pair!r}")
+    columns = values.get(name.replace("units", "attributes"))
+    if pairs and len(pairs) != columns:
+        raise ValueError(f"{name} has {len(pairs)} columns, expected {columns}")
+    return tuple((float(zero), float(size)) for zero, size in pairs)
 
 
 def _words(values: Any) -> tuple[str, ...]:

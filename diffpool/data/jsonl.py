@@ -16,8 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from diffpool.data.archive import max_unpacked
 from diffpool.data.categories import INTEGER, Categories, Label, Names, common_type
-from diffpool.data.raw import RawGraphs, concatenate, missing_node
+from diffpool.data.raw import MAX_FLOAT, RawGraphs, concatenate, missing_node
 from diffpool.errors import DataError, SettingError
 from diffpool.files import atomic_write
 
@@ -142,14 +143,23 @@ def _open(path: Path) -> IO[bytes]:
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """Number and content of each line that is not blank."""
     number = 0
+    left = max_unpacked(path) if path.suffix == ".gz" else None
     while True:
         number += 1
+        limit = MAX_BYTES if left is None else min(MAX_BYTES, left)
         try:
-            line = file.readline(MAX_BYTES + 1)
+            line = file.readline(limit + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(
                 f"{path}, line {number}: the file is damaged ({error}). Try downloading it again."
             ) from error
+        if left is not None:
+            left -= len(line)
+            if left < 0:
+                raise DataError(
+                    f"{path}, line {number}: expected at most {max_unpacked(path):,} unpacked bytes, got more. "
+                    "The file is damaged or malicious; if you trust it, unpack it."
+                )
         if len(line) > MAX_BYTES:
             raise DataError(
                 f"{path}, line {number}: expected at most {MAX_BYTES} bytes, got more. Write one graph per line."
@@ -449,8 +459,10 @@ def _numbers(key: str, values: list[Any]) -> np.ndarray:
         numbers = np.array(values, np.float64)
     except OverflowError:
         numbers = np.array([np.inf])
-    if not np.isfinite(numbers).all():
-        raise _Fault(f"{key}: a number exceeds 1.8e308. Scale the numbers down.")
+    if not (np.abs(numbers) <= MAX_FLOAT).all():
+        raise _Fault(
+            f"{key}: a number exceeds {MAX_FLOAT:.1e}, the range of float32. Scale the numbers down."
+        )
     return numbers
 
 
@@ -461,9 +473,8 @@ def _weights(values: list[Any]) -> np.ndarray:
         raise _Fault(
             f"expected edge_weights of at least 0, got {weights.min()}. Shift them or leave them out."
         )
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weights.sum()):  # the weights of parallel edges are added
-            raise _Fault("the sum of edge_weights exceeds 1.8e308. Scale them down.")
+    if weights.sum() > MAX_FLOAT:  # the weights of parallel edges are added
+        raise _Fault(f"the sum of edge_weights exceeds {MAX_FLOAT:.1e}. Scale them down.")
     return weights.reshape(-1, 1) if len(weights) else np.empty((0, 0))
 
 

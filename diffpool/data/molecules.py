@@ -20,7 +20,7 @@ from diffpool.data.categories import INTEGER, Categories, Names
 from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
-from diffpool.data.raw import RawGraphs
+from diffpool.data.raw import MAX_FLOAT, RawGraphs
 from diffpool.errors import DataError
 
 # The columns of node_labels and their categories; the last one is for all other values.
@@ -259,15 +259,16 @@ class _Molecules:
             self.columns.setdefault(name, []).append(cell)
 
     def add_class(self, cell: str, column: str, where: str) -> None:
-        if not cell:
-            self.faults.append(f"{where}: expected a class in column {column!r}, got nothing")
+        if not cell or cell.lower() == "nan":  # pandas writes NaN for a missing value
+            got = cell or "nothing"
+            self.faults.append(f"{where}: expected a class in column {column!r}, got {got}")
         self.classes.append(cell)
         self.label = column
 
     def add_targets(self, cells: list[str], columns: list[str], where: str) -> None:
         row = [_number(cell) for cell in cells]
         for column, cell, value in zip(columns, cells, row, strict=True):
-            if not math.isfinite(value):
+            if not abs(value) <= MAX_FLOAT:  # or NaN
                 got = _short(cell) if cell else "nothing"
                 self.faults.append(f"{where}: expected a number in column {column!r}, got {got}")
         self.targets.append(row)

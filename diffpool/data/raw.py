@@ -21,6 +21,8 @@ EDGE_TABLES = ("edge_weights", "edge_labels", "edge_attributes")
 GRAPH_TABLES = ("classes", "targets")
 
 BLOCK = 1 << 20  # edges processed at a time
+MAX_FLOAT = float(np.finfo(np.float32).max)  # models compute in float32
+NUMBERS = ("node_attributes", "edge_weights", "edge_attributes", "targets")  # the others have names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,9 +62,13 @@ class RawGraphs:
         """From directed edges in any order, between nodes numbered across all graphs, and tables named like the fields.
 
         Duplicate edges are merged: weights are added, and the first labels and attributes are kept. `one_way`: the
-        edges are undirected, and the reverse of an edge is added where it is missing.
+        edges are undirected, and the reverse of an edge is added where it is missing. Numbers that are not finite, or
+        above the range of float32, are a DataError that names the graph.
         """
         sizes = np.asarray(sizes, dtype=np.int64)
+        for field in NUMBERS:
+            if tables.get(field) is not None:
+                tables[field] = _numbers(field, tables[field])
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         weights = tables.get("edge_weights")
         check_edges(sizes, source, target, weights)
@@ -79,6 +85,7 @@ class RawGraphs:
                 raise DataError(
                     f"expected one row of {field} for each of {expected} {what}s, got {len(table)}."
                 )
+        _check_range(sizes, target, tables)
         if _in_order(source, target):
             indptr, source = _indptr(total, target), source.copy()
         elif total < 2**31 and all(tables.get(field) is None for field in EDGE_TABLES):
@@ -87,6 +94,7 @@ class RawGraphs:
             indptr, order, first = _sort_edges(total, source, target)
             if weights is not None and len(first) < edges:
                 sums = np.add.reduceat(weights[order], first) if edges else weights
+                _check_range(sizes, target[order[first]], {"edge_weights": sums})
             else:
                 sums = None if weights is None else weights[order]
             chosen = order[first]
@@ -295,6 +303,47 @@ def _stack(field: str, values: list[Any]) -> Table:
     types = {v.type for v in values}
     kind = types.pop() if len(types) == 1 else "str"
     return Categories(np.stack(codes, 1).astype(np.int32), tuple(names), kind)
+
+
+def _numbers(field: str, values: Any) -> np.ndarray:
+    """A table of numbers as float64, from an array or from lists."""
+    if np.ma.is_masked(values):
+        raise DataError(
+            f"expected {field} without masked values. Fill them, or leave the graphs out."
+        )
+    try:
+        table = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"expected {field} as numbers in rows of one length, got others ({error})."
+        ) from error
+    expected = 1 if field == "edge_weights" else 2
+    if table.ndim != expected:
+        shape = "[edges]" if field == "edge_weights" else "[rows, columns]"
+        raise DataError(f"expected {field} as an array {shape}, got {list(table.shape)}.")
+    return table
+
+
+def _check_range(sizes: np.ndarray, target: np.ndarray, tables: dict[str, Any]) -> None:
+    """Raise a DataError that names the graph of the first number that is not finite in float32."""
+    for field in NUMBERS:
+        table = tables.get(field)
+        if table is None or not table.size:
+            continue
+        low, high = table.min(), table.max()
+        if low >= -MAX_FLOAT and high <= MAX_FLOAT:  # false for NaN, too
+            continue
+        row = int(np.argwhere(~(np.abs(table) <= MAX_FLOAT))[0][0])
+        graph = row
+        if field not in GRAPH_TABLES:
+            node = target[row] if field in EDGE_TABLES else row
+            graph = int(np.searchsorted(np.cumsum(sizes), node, side="right"))
+        value = np.atleast_1d(table[row])
+        value = value[~(np.abs(value) <= MAX_FLOAT)][0]
+        raise DataError(
+            f"graph {graph}: expected {field} from -{MAX_FLOAT:.1e} to {MAX_FLOAT:.1e}, the range of float32, "
+            f"got {value:g}. Rescale the column, or remove the graph."
+        )
 
 
 def _rows(table: Table, index: np.ndarray) -> Table:

@@ -154,6 +154,10 @@ def _form(path: Path, *columns: Any) -> str:
         exists = path.exists()
     if not exists:
         raise DataError(f"{path}: there is no such file or folder. Is the name right?")
+    if not path.is_dir() and not path.is_file():
+        raise DataError(
+            f"{path}: expected a folder or a regular file, got a device, pipe or socket. Write the data to a file."
+        )
     if path.is_dir():
         graph_files = find_graph_files(path) and not _tu_files(path)
         form = "graph files" if graph_files else "tu"

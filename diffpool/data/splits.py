@@ -26,6 +26,11 @@ class Fold:
         return f"Fold(train {len(self.train)}, validation {len(self.validation)}, test {len(self.test)})"
 
 
+def _random_state(seed: int) -> int:
+    """The seed for scikit-learn, which takes 32 bits; larger ones are hashed."""
+    return seed if seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
+
+
 def single_split(
     y: Tensor | np.ndarray, seed: int, validation: float = 0.1, test: float = 0.1
 ) -> Fold:
@@ -38,13 +43,13 @@ def single_split(
     try:
         if test > 0:
             rest, held_out = train_test_split(
-                rest, test_size=test, stratify=groups, random_state=seed
+                rest, test_size=test, stratify=groups, random_state=_random_state(seed)
             )
         train, chosen = train_test_split(
             rest,
             test_size=validation / (1 - test),
             stratify=None if groups is None else groups[rest],
-            random_state=seed,
+            random_state=_random_state(seed),
         )
     except ValueError as error:
         if groups is None:
@@ -108,7 +113,7 @@ def read_folds(path: str | Path, num_graphs: int, count: int = 10) -> list[Fold]
         raise DataError(
             f"{path}: the file with folds could not be read ({error.strerror})."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: the file is damaged ({error}). Download it again.") from error
     if not isinstance(content, list) or len(content) != count:
         got = f"{len(content)}" if isinstance(content, list) else type(content).__name__

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from diffpool.data.raw import MAX_FLOAT
 from diffpool.errors import DataError
 
 Kind = Literal["int", "float"]
@@ -128,7 +129,8 @@ def parse_fast(text: bytes, kind: Kind, columns: int) -> Parsed:
     if numbers is None and text.endswith(b"\n") and _regular(kind, columns).fullmatch(text):
         # `fromstring` alone would accept too much
         flat: np.ndarray = np.fromstring(text.replace(b",", b" "), DTYPE[kind], sep=" ")
-        numbers = flat.reshape(-1, columns) if np.isfinite(flat).all() else None
+        fits = kind == "int" or bool((np.abs(flat) <= MAX_FLOAT).all())
+        numbers = flat.reshape(-1, columns) if fits else None
     if numbers is None:
         return parse_slowly(text, kind, columns)
     return Parsed(numbers, text.count(b"\n"))
@@ -180,7 +182,7 @@ def _value(field: bytes, kind: Kind) -> int | float | None:
         return None
     if kind == "float":
         number = float(field)
-        return number if np.isfinite(number) else None
+        return number if abs(number) <= MAX_FLOAT else None
     digits = field.split(b".")[0].lstrip(b"+-0")
     if len(digits) > 19:  # Python refuses to parse thousands of digits
         return None
@@ -224,6 +226,6 @@ def _fault(line: bytes, kind: Kind, columns: int) -> str:
     if re.fullmatch(r"[+-]?(nan|inf|infinity)", wrong, re.IGNORECASE):
         return f"expected {what}, {got} with {wrong}. Replace values that are not finite."
     if NUMBER[kind].fullmatch(wrong.encode()):
-        limit = "64 bits" if kind == "int" else "the range of float64"
+        limit = "64 bits" if kind == "int" else "the range of float32"
         return f"expected {what} within {limit}, {got}. {fix}"
     return f"expected {what}, {got}. {fix}"

@@ -66,7 +66,7 @@ def load_checkpoint(path: Path, notify: Callable[[str], None] = warnings.warn) -
     try:
         found = load_arrays(path)
         return Checkpoint() if found is None else _decoded(*found)
-    except (DamagedFileError, ValueError, KeyError, TypeError) as error:
+    except (DamagedFileError, ValueError, KeyError, TypeError, RecursionError) as error:
         reason = str(error) if isinstance(error, DamagedFileError) else f"{path} is damaged"
         notify(f"{reason}: training the unfinished models again")
         return Checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,8 @@ def make_cohort(tasks: Sequence[Task], dataset: GraphDataset) -> Cohort:
     configs = [task.method.training for task in tasks]
     seeds = [config.seed for config in configs]
     model = initial_models(tasks[0].method.architecture, seeds, dataset, folds)
-    return Cohort(model, dataset, folds, configs, scale_targets=True)
+    may_fail = all(task.may_fail for task in tasks)
+    return Cohort(model, dataset, folds, configs, scale_targets=True, may_fail=may_fail)
 
 
 def initial_models(
@@ -100,8 +102,9 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
     seen = graphs_seen(cohort)
     trained = {}
     for m, (task, curve) in enumerate(zip(tasks, cohort.curves, strict=True)):
+        failed = m in cohort.failed
         epoch = int(cohort.best_epoch[m])
-        loss, accuracy = curve[epoch - 1]
+        loss, accuracy = curve[epoch - 1] if not failed else (math.inf, 0.0)
         trained[task.name] = Trained(
             epoch=epoch,
             validation_loss=loss,
@@ -110,8 +113,9 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             test_accuracy=scores[m].accuracy if len(task.split.test) else None,
             parameters=parameters,
             graphs=seen[m],
-            seconds=cohort.seconds * seen[m] / sum(seen),
+            seconds=cohort.seconds * seen[m] / max(sum(seen), 1),
             test_metrics=metrics[m],
+            failed=failed,
         )
     return trained
 

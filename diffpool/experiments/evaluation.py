@@ -15,6 +15,7 @@ from diffpool.errors import DataError, SettingError, TrainingError
 from diffpool.experiments.checkpoint import checkpoint_path, only_process, remove_leftovers
 from diffpool.experiments.grid import points
 from diffpool.experiments.methods import (
+    METHOD_SETTINGS,
     KernelMethod,
     Method,
     kernel_method,
@@ -41,6 +42,8 @@ from diffpool.experiments.status import KernelWatch, Notify, Watch
 
 if TYPE_CHECKING:
     from diffpool.experiments.svm_run import MakeGrams
+
+MAX_COUNT = 10_000  # of repeats, models side by side, or jobs
 
 
 def evaluate(
@@ -132,9 +135,10 @@ def evaluate_kernel(
 
 
 def _check(seed: int, **counts: int | None) -> None:
-    for name, value, minimum in (*((n, v, 1) for n, v in counts.items()), ("seed", seed, 0)):
-        if value is not None and value < minimum:
-            raise SettingError(f"expected {name} of at least {minimum}, got {value}")
+    METHOD_SETTINGS["seed"].check(seed)
+    for name, value in counts.items():
+        if value is not None and not 1 <= value <= MAX_COUNT:
+            raise SettingError(f"expected {name} from 1 to {MAX_COUNT}, got {value}")
 
 
 def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> None:

@@ -53,6 +53,7 @@ class Task:
     name: str  # unique within the run; also names its result in a checkpoint
     method: Method
     split: Fold
+    may_fail: bool = False  # a loss of NaN is the result of this model, not an error of the run
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Trained:
     graphs: int  # training graphs seen, summed over epochs
     seconds: float  # its share of the time of all models trained side by side
     test_metrics: dict[str, Any] | None = None  # regression: MAE, RMSE and R²
+    failed: bool = False  # the loss became infinite or NaN: there is no result
 
 
 Results = Mapping[str, Trained]  # by the names of the tasks
@@ -138,4 +140,4 @@ def make_task(
     seed = derived_seed(plan.seed, stage, repeat, fold, number)
     method = with_settings(plan.method, {**(changes or {}), "seed": seed})
     name = f"repeat {repeat}, fold {fold}" + ("" if stage == "fold" else f", {stage} {number}")
-    return Task(name, method, split)
+    return Task(name, method, split, may_fail=stage == "point")

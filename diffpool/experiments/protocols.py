@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from diffpool.data import Fold, hold_out
-from diffpool.errors import SettingError, did_you_mean
+from diffpool.errors import SettingError, TrainingError, did_you_mean
 from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid, points
 from diffpool.experiments.methods import Method, with_settings
 from diffpool.experiments.plan import (
@@ -126,6 +126,11 @@ class Nested:
             details = {
                 "chosen": points(self.grid)[best],
                 "points": len(selection),
+                "failed": [
+                    point
+                    for task, point in zip(selection, points(self.grid), strict=True)
+                    if done[task.name].failed
+                ],
                 "validation_accuracy": 100 * chosen.validation_accuracy,
                 "runs": [
                     {"seed": t.method.training.seed, "accuracy": 100 * a, "epoch": r.epoch}
@@ -147,13 +152,22 @@ class Nested:
         ]
 
     def _best(self, selection: list[Task], done: Results) -> int:
-        """The point with the highest validation accuracy; ties go to the lowest loss, then to the first."""
+        """The point with the highest validation accuracy; ties go to the lowest loss, then to the first.
+
+        A point whose loss became infinite or NaN is never chosen.
+        """
 
         def rank(number: int) -> tuple[float, float]:
             result = done[selection[number].name]
             return -result.validation_accuracy, result.validation_loss
 
-        return min(range(len(selection)), key=rank)
+        trained = [n for n, task in enumerate(selection) if not done[task.name].failed]
+        if not trained:
+            raise TrainingError(
+                f"{selection[0].name.rsplit(',', 1)[0]}: the loss became infinite or NaN for every point of the grid: "
+                "use smaller learning rates, or look for huge values in the features"
+            )
+        return min(trained, key=rank)
 
     def _final(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
         point = points(self.grid)[self._best(self._selection(plan, repeat, fold), done)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from diffpool.errors import DataError, SettingError
-from diffpool.files import lock_open_file
+from diffpool.files import check_regular, lock_open_file
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def read_records(path: str | Path) -> list[Record]:
     """All complete records of a file; none if the file does not exist."""
     path = Path(path)
     try:
+        check_regular(path)
         content = path.read_bytes()
     except FileNotFoundError:
         return []
@@ -95,6 +96,7 @@ def append_records(path: str | Path, records: Sequence[Record]) -> None:
     """Append the records that are not in the file yet. Creates the file, and removes an incomplete last line."""
     path = Path(path)
     try:
+        check_regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
             content = _read(file)
@@ -133,7 +135,7 @@ def _record(line: bytes, where: str) -> Record:
         else:
             float(record.accuracy)
         hash(record.identity)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise DataError(
             f"{where}: expected a record of `diffpool evaluate`, got {line[:40]!r} ({error}): "
             "choose another file, or remove the line"

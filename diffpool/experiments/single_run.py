@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from diffpool.data import Fold, GraphDataset, single_split
-from diffpool.errors import SettingError
+from diffpool.errors import DiffPoolError, ModelError, SettingError, TrainingError
 from diffpool.experiments.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -42,6 +43,7 @@ from diffpool.training import (
     outputs_of,
     regression_metrics,
     reserve_directory,
+    save_model,
     score,
     target_scale,
 )
@@ -186,14 +188,16 @@ def _fit(
             progress.save(state)
         cohort.restore_best()
         if save is not None:
-            save(model, card)
+            assert out is not None
+            _save(Path(out), model, card, save)
         test = score(model, replace(dataset, weights=None), fold.test)
     if progress is not None and not interrupted:
         progress.finish()
     seconds = time.perf_counter() - start
     outcome = Outcome(model, card, dataset, fold, test, tuple(rows), seconds, interrupted)
     if out is not None:
-        write_report(out, outcome)
+        with contextlib.suppress(OSError):  # a full disk: the model is what matters
+            write_report(out, outcome)
     return outcome
 
 
@@ -247,13 +251,15 @@ class _Progress:
             return []
 
     def add(self, row: Epoch, state: dict[str, Tensor]) -> None:
-        with self.metrics.open("a") as file:
+        # a full disk must not end the training: `_save` reports it
+        with contextlib.suppress(OSError), self.metrics.open("a") as file:
             file.write(_line(row))
         if time.monotonic() - self.saved >= CHECKPOINT_SECONDS:
             self.save(state)
 
     def save(self, state: dict[str, Tensor]) -> None:
-        save_checkpoint(self.checkpoint, Checkpoint(tasks=(self.key,), cohort=state))
+        with contextlib.suppress(OSError):
+            save_checkpoint(self.checkpoint, Checkpoint(tasks=(self.key,), cohort=state))
         self.saved = time.monotonic()
 
     def finish(self) -> None:
@@ -264,10 +270,31 @@ def _line(row: Epoch) -> str:
     return json.dumps(asdict(row)) + "\n"
 
 
+def _save(out: Path, model: GraphClassifier, card: ModelCard, save: Save) -> None:
+    """Write the model directory; if that fails, keep the trained model in a temporary folder and say where it is."""
+    try:
+        save(model, card)
+    except ModelError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        reason = error.__cause__.strerror or error
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="diffpool-"))
+            save_model(folder, model, card)
+        except (OSError, DiffPoolError) as second:
+            raise TrainingError(
+                f"the model is trained, but neither {out} ({reason}) nor the folder for temporary files "
+                f"({second}) can be written: free some space and train again"
+            ) from error
+        raise TrainingError(
+            f"the model is trained, but {out} cannot be written ({reason}): it is in {folder} instead"
+        ) from error
+
+
 def _standardized(
     dataset: GraphDataset, fold: Fold
 ) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
     """The data set with targets scaled to mean 0 and sd 1 on the training graphs; that mean and sd."""
     mean, sd = target_scale(dataset, fold)
-    y = ((dataset.y - mean) / sd).to(dataset.y.dtype)
+    y = ((dataset.y - mean) / sd).to(dataset.x.dtype)
     return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

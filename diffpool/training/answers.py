@@ -23,6 +23,7 @@ class Answers:
     class_weights: Tensor | None = None  # [M, C]
     mean: Tensor | None = None  # [M, 1, T] float64: of the targets of each model's training graphs
     sd: Tensor | None = None
+    dtype: torch.dtype = torch.float32  # of weights and targets in the loss
 
     @classmethod
     def for_training(
@@ -43,23 +44,26 @@ class Answers:
             class_weights=_class_weights(dataset, folds, configs),
             mean=mean,
             sd=sd,
+            dtype=dataset.x.dtype,
         )
 
     @classmethod
     def for_scores(cls, dataset: GraphDataset) -> Answers:
         """As they are; all graphs count the same."""
-        return cls(dataset.regression, dataset.weights is not None)
+        return cls(dataset.regression, dataset.weights is not None, dtype=dataset.x.dtype)
 
     def __call__(self, y: Tensor, models: int) -> tuple[Tensor, Tensor | None]:
         """Classes [M · B] or targets [M · B, T], and weights [M · B]; None: all weights are 1."""
         weights = None
         if self.weighted:
-            weights, y = y[:, 0], y[:, 1:]
+            weights, y = y[:, 0].to(self.dtype), y[:, 1:]
             if not self.regression:
                 y = y[:, 0].long()
         if self.mean is not None and self.sd is not None:
             scaled = (y.view(models, -1, y.shape[-1]) - self.mean) / self.sd  # in float64
-            y = scaled.view(y.shape).to(y.dtype)
+            y = scaled.view(y.shape)
+        if self.regression:
+            y = y.to(self.dtype)
         if self.class_weights is not None:
             own = self.class_weights.gather(1, y.view(models, -1)).view(-1)
             weights = own if weights is None else weights * own
@@ -74,7 +78,8 @@ def packed(dataset: GraphDataset) -> Tensor:
     if dataset.weights is None:
         return dataset.y
     y = dataset.y.view(len(dataset), -1)
-    return torch.cat([dataset.weights[:, None].to(dataset.x), y.to(dataset.x)], 1)
+    y = y if dataset.regression else y.to(dataset.x)
+    return torch.cat([dataset.weights[:, None].to(y), y], 1)
 
 
 def target_scale(dataset: GraphDataset, fold: Fold) -> tuple[Tensor, Tensor]:

@@ -76,6 +76,8 @@ class Cohort:
         epoch, seconds: epochs trained so far, and their time.
         best, best_loss, best_epoch: parameters, validation loss and number of the best epoch of each model.
         curves: validation loss and accuracy (NaN for regression) of each model after each of its epochs.
+        failed: with `may_fail`, the models whose loss became infinite or NaN. They stop, and the others go on.
+            Otherwise this is a TrainingError.
         mean_accuracies: mean validation accuracy over the models after each epoch; a model that has stopped counts
             with its last accuracy.
     """
@@ -87,8 +89,11 @@ class Cohort:
         folds: Sequence[Fold],
         configs: Sequence[Training],
         scale_targets: bool = False,
+        may_fail: bool = False,
     ):
         check_models(model, len(folds))
+        self.may_fail = may_fail
+        self.failed: set[int] = set()
         self.model, self.dataset = model, dataset
         self.folds, self.configs = list(folds), list(configs)
         self.batches = CohortBatches(dataset, model.clusters)
@@ -124,8 +129,12 @@ class Cohort:
     def active(self) -> list[bool]:
         """Which models continue: epochs are left, and the validation loss decreased in the last `patience` epochs."""
         return [
-            self.epoch < config.epochs and self.epoch - best < config.patience
-            for config, best in zip(self.configs, self.best_epoch.tolist(), strict=True)
+            m not in self.failed
+            and self.epoch < config.epochs
+            and self.epoch - best < config.patience
+            for m, (config, best) in enumerate(
+                zip(self.configs, self.best_epoch.tolist(), strict=True)
+            )
         ]
 
     @property
@@ -145,7 +154,12 @@ class Cohort:
         rows: list[Epoch | None] = [None] * len(self)
         for m, own_means, own_scores in zip(self.members, means.tolist(), scores, strict=True):
             if active[m]:
-                rows[m] = self._row(m, own_means, own_scores, seconds)
+                try:
+                    rows[m] = self._row(m, own_means, own_scores, seconds)
+                except TrainingError:
+                    if not self.may_fail:
+                        raise
+                    self.failed.add(m)
         self._keep_best(rows)
         self._extend_curves(rows)
         self.seconds += seconds
@@ -223,7 +237,8 @@ class Cohort:
             if row is not None:
                 accuracy = row.validation_accuracy
                 curve.append((row.validation_loss, math.nan if accuracy is None else accuracy))
-        self.mean_accuracies.append(fmean(curve[-1][1] for curve in self.curves))
+        last = [curve[-1][1] for curve in self.curves if curve]
+        self.mean_accuracies.append(fmean(last) if last else 0.0)
 
     def _drop_stopped(self, active: Sequence[bool]) -> None:
         """Continue with the active models only, if they are at most half of the members.
@@ -250,6 +265,7 @@ class Cohort:
             "best_loss": torch.from_numpy(self.best_loss),
             "best_epoch": torch.from_numpy(self.best_epoch),
             "members": torch.tensor(self.members),
+            "failed": torch.tensor(sorted(self.failed), dtype=torch.int64),
         }
         curves = [torch.tensor(c, dtype=torch.float64).reshape(-1, 2) for c in self.curves]
         parts = {
@@ -272,8 +288,12 @@ class Cohort:
         self.best_epoch = state["run.best_epoch"].numpy().copy()
         curves = [state[f"curve.{m}"].tolist() for m in range(len(self))]
         self.curves = [[(loss, accuracy) for loss, accuracy in curve] for curve in curves]
+        self.failed = set(state["run.failed"].tolist()) if "run.failed" in state else set()
+        curves_so_far = [curve for curve in self.curves if curve]
         self.mean_accuracies = [
-            fmean(curve[min(epoch, len(curve) - 1)][1] for curve in self.curves)
+            fmean(curve[min(epoch, len(curve) - 1)][1] for curve in curves_so_far)
+            if curves_so_far
+            else 0.0
             for epoch in range(self.epoch)
         ]
         members = state["run.members"].tolist()

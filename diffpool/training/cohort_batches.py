@@ -49,7 +49,8 @@ class CohortBatches:
     """
 
     def __init__(self, dataset: GraphDataset, clusters: Sequence[Clusters]):
-        x, y = dataset.x, packed(dataset)
+        x = dataset.x
+        y = packed(dataset)
         self.clusters = tuple(clusters)
         self.answers = Answers.for_scores(dataset)
         self.graphs = dataset.graphs.with_empty_graph()

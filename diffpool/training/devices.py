@@ -16,9 +16,9 @@ def select_device(name: str, option: str = "device") -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        torch.ones(1, device=device).cpu()
+    except Exception as error:  # PyTorch raises nearly every type
+        reason = f"{error}."[:200].splitlines()[0].split(". ")[0].removesuffix(".")
         raise SettingError(
             f"expected {option} to be available on this machine, got {name!r} ({reason})"
         ) from error

@@ -11,7 +11,13 @@ import torch
 from diffpool.errors import DiffPoolError, TrainingError
 
 # Out-of-memory errors that are raised as a plain RuntimeError: by the CPU allocator, cuBLAS and CUDA.
-MESSAGES = ("can't allocate memory", "STATUS_ALLOC_FAILED", "CUDA error: out of memory")
+MESSAGES = (
+    "can't allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "STATUS_ALLOC_FAILED",
+    "CUDA error: out of memory",
+)
 TOO_LITTLE_FOR_ONE = "not enough memory to train one model: try a smaller batch size"
 
 

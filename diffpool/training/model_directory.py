@@ -251,7 +251,7 @@ def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
             raise ValueError(f"weights_sha256 is {digest!r}")
         return _card(content), digest
     except (
-        *(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError),
+        *(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError),
         SettingError,
     ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]

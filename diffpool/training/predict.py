@@ -116,8 +116,9 @@ class TrainedModel:
         """Class probabilities, or targets in their original units."""
         if not self.card.regression:
             return logits.softmax(-1)
-        sd, mean = (logits.new_tensor(v) for v in (self.card.target_sd, self.card.target_mean))
-        return logits * sd + mean
+        card, exact = self.card, torch.float64  # targets of 1e-60 are 0 in float32
+        sd, mean = (torch.tensor(v, dtype=exact) for v in (card.target_sd, card.target_mean))
+        return logits.cpu().double() * sd + mean
 
     @torch.no_grad()
     def _predictions(self, raw: RawGraphs) -> Iterator[tuple[Prediction, Unseen]]:

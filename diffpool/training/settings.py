@@ -6,16 +6,22 @@ from dataclasses import dataclass
 
 from diffpool.settings import check_settings, setting
 
+MAX_EPOCHS = 1_000_000
+MAX_SEED = 2**64 - 1  # PyTorch's generators take 64 bits
+
 
 @dataclass(frozen=True)
 class Training:
     """How a model is trained."""
 
-    epochs: int = setting(200, help="Maximum number of epochs.", low=1, searchable=False)
+    epochs: int = setting(
+        200, help="Maximum number of epochs.", low=1, high=MAX_EPOCHS, searchable=False
+    )
     patience: int = setting(
         50,
         help="Stop after this many epochs without a lower validation loss.",
         low=1,
+        high=MAX_EPOCHS,
         searchable=False,
     )
     learning_rate: float = setting(1e-3, help="Adam's learning rate.", above=0)
@@ -23,7 +29,7 @@ class Training:
     dropout: float = setting(
         0.0, help="Dropout rate before each linear layer of the head.", low=0, below=1
     )
-    batch_size: int = setting(20, help="Batch size (graphs per step).", low=1)
+    batch_size: int = setting(20, help="Batch size (graphs per step).", low=1, high=2**20)
     clip: float = setting(2.0, help="Maximum norm of the gradient.", above=0, group="Advanced")
     link_weight: float = setting(1.0, help="Weight of the link loss ‖A − SSᵀ‖.", low=0)
     entropy_weight: float = setting(1.0, help="Weight of the entropy loss of S.", low=0)
@@ -38,6 +44,7 @@ class Training:
         0,
         help="Random seed for the split, the initial parameters, the batches, dropout and generated data.",
         low=0,
+        high=MAX_SEED,
         searchable=False,
     )
 

@@ -36,7 +36,7 @@ def draw_clusters(
     if class_names:  # empty for regression
         truth, guess = int(batch.y[0]), int(prediction.logits[0].argmax())
         title = f"class: {class_names[truth]}, predicted: {class_names[guess]}"
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(title, fontsize=12, parse_math=False)  # names may contain $
     figure.savefig(path)
 
 

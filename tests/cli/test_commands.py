@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import json
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -24,7 +26,7 @@ from diffpool.data import embedded
 from diffpool.errors import SettingError
 from diffpool.experiments import KERNEL_METHODS, METHODS, read_records
 from diffpool.experiments.methods import METHOD_SETTINGS
-from diffpool.training import Cohort, reserve_directory
+from diffpool.training import Cohort, model_directory, reserve_directory
 from diffpool.version import VERSION
 
 SMALL = ["--epochs", "2", "--device", "cpu"]
@@ -364,7 +366,7 @@ def test_version() -> None:
 def test_a_mistake_in_a_shell_gives_one_line_and_exit_code_2() -> None:
     result = shell("train", "--epochs", "0")
     assert result.returncode == 2
-    assert result.stderr == "diffpool: expected epochs of at least 1, got 0\n"
+    assert result.stderr == "diffpool: expected epochs from 1 to 1000000, got 0\n"
 
 
 MISTAKES = {
@@ -437,3 +439,126 @@ def test_a_mistake_gives_a_clear_message_and_exit_code_2(
     assert stop.value.code == 2
     assert message.startswith("diffpool: ")
     assert named in message
+
+
+# --- what goes wrong outside of the program -----------------------------------------------------------------------
+
+
+def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: Any, *words: object) -> str:
+    """The one line that the command prints before it exits with code 2."""
+    monkeypatch.setattr(sys, "argv", ["diffpool", *map(str, words)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("diffpool: ")]
+    return line
+
+
+@pytest.mark.parametrize("device", ["foo", "meta", "hpu", "privateuseone", "cuda:99", "", "xla"])
+def test_an_unknown_device_is_one_line(device: str, capsys: Any, monkeypatch: Any) -> None:
+    line = complaint(capsys, monkeypatch, "train", "--device", device)
+    assert f"expected --device to be available on this machine, got {device!r}" in line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "assignment_layers=101",
+        "layers_before=1000",
+        "hidden=20000",
+        "poolings=11",
+        "head=1000000000",
+        "clusters=1000000000",
+        "batch_size=1000000000000",
+        "epochs=1000000000000000000000",
+        "set2set_steps=1000000",
+        "order=" + ",".join(["relu"] * 101),
+        "clip=1e400",
+    ],
+)
+def test_an_absurd_setting_is_one_line(words: str, capsys: Any, monkeypatch: Any) -> None:
+    line = complaint(capsys, monkeypatch, "train", "--set", words)
+    assert f"expected {words.split('=')[0]} " in line
+
+
+@pytest.mark.parametrize("option", ["repeats", "cohort"])
+def test_an_absurd_count_is_one_line(
+    option: str, capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    words = ("evaluate", "embedded", "--out", tmp_path / "r.jsonl", f"--{option}", 10**12)
+    line = complaint(capsys, monkeypatch, *words)
+    assert f"expected {option} from 1 to 10000, got 1000000000000" in line
+
+
+@pytest.mark.usefixtures("small_embedded")
+@pytest.mark.parametrize("layers", ["33", "100"])
+def test_deep_networks_train(layers: str, tmp_path: Path) -> None:
+    """The C kernels take up to 32 layers; the reference takes over."""
+    words = ("--layers-before", layers, "--hidden", "4", "--learning-rate", "0.0001")
+    result = run("--out", str(tmp_path / "m"), *words, "--epochs", "1", "--device", "cpu")
+    assert result.exit_code == 0, result.exception
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device", "/x/[/b]\x1b"), "/x/[/b]\\x1b: No space left on"),
+        (MemoryError(), "not enough memory"),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried"), "not enough memory"),
+        (RuntimeError("std::bad_alloc"), "not enough memory"),
+    ],
+)
+def test_what_the_machine_lacks_is_one_line(
+    error: Exception, message: str, capsys: Any, monkeypatch: Any
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(diffpool.cli.commands, "read_input", fail)
+    assert message in complaint(capsys, monkeypatch, "data", "x.jsonl")
+
+
+def test_a_bug_still_shows_its_traceback(monkeypatch: Any) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(diffpool.cli.commands, "read_input", fail)
+    monkeypatch.setattr(sys, "argv", ["diffpool", "data", "x.jsonl"])
+    with pytest.raises(ZeroDivisionError):
+        main()
+
+
+@pytest.mark.usefixtures("small_embedded")
+def test_a_full_disk_does_not_lose_the_trained_model(
+    capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    out, spare = tmp_path / "m", tmp_path / "spare"
+    spare.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(spare))
+    write = model_directory.atomic_write
+
+    def full(path: Path) -> Any:
+        if path.parent == out:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path)
+
+    monkeypatch.setattr(model_directory, "atomic_write", full)
+    line = complaint(capsys, monkeypatch, "train", "--out", out, *SMALL)
+    (folder,) = spare.iterdir()
+    assert f"the model is trained, but {out} cannot be written (No space left on device)" in line
+    assert f"it is in {folder} instead" in line
+    assert load_model(folder).card.method == "diffpool"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    line = complaint(capsys, monkeypatch, "train", "--out", out, *SMALL)
+    assert "nor the folder for temporary files" in line
+
+
+@pytest.mark.parametrize("folds", ["[" * 100_000, "[1e400]", "9" * 5000])
+def test_folds_that_json_cannot_hold_are_one_line(
+    folds: str, capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "folds.json").write_text(folds)
+    words = ("evaluate", "embedded", "--out", tmp_path / "r.jsonl")
+    line = complaint(capsys, monkeypatch, *words, "--folds", tmp_path / "folds.json")
+    assert "folds.json: " in line

@@ -45,7 +45,7 @@ def graphs(
         "node_labels": Categories.from_values(rng.choice(["C", "N", "é"], (nodes, 2))),
         "node_attributes": rng.standard_normal((nodes, 3)),
         "classes": Categories.from_values(rng.integers(0, 300, len(sizes))),
-        "targets": np.full((len(sizes), 1), 1e300),
+        "targets": np.full((len(sizes), 1), 1e-300),
     }
     return RawGraphs.from_edges("TOY", sizes, source, target, **(more if tables else {}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from typing import Any
 
@@ -216,3 +217,72 @@ def test_a_warning_says_that_labels_look_like_names() -> None:
         FeatureMap.choose(names, "degree")
         FeatureMap.choose(labeled(["C", "O"] * 40))
         FeatureMap.choose(labeled([f"region {i % 60}" for i in range(180)]))
+
+
+# --- columns that float32 cannot represent well
+
+
+def two_classes(mean: float, sd: float, count: int = 40) -> RawGraphs:
+    """Graphs of two nodes whose attribute separates the classes: `mean` ± `sd`."""
+    label = np.arange(count) % 2
+    values = np.repeat(mean + sd * (2 * label - 1), 2)[:, None]
+    source = np.arange(0, 2 * count, 2)
+    return RawGraphs.from_edges(
+        "toy",
+        np.full(count, 2),
+        source,
+        source + 1,
+        one_way=True,
+        node_attributes=np.hstack([values, values[::-1] * 0 + 7]),
+        edge_attributes=np.repeat(values[::2], 1, 0),
+        classes=Categories.from_values(label),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd"),
+    [(0, 1e-10), (1, 1e-10), (1e6, 1e-3), (0, 1e-40), (5e-200, 1e-200), (0, 1e30), (-2e38, 1e38)],
+)
+def test_the_scale_of_an_attribute_does_not_matter(mean: float, sd: float) -> None:
+    raw = two_classes(mean, sd)
+    feature_map = FeatureMap.choose(raw, edges=True)
+    found = feature_map.apply(raw)
+    expected = np.repeat(2.0 * (np.arange(40) % 2) - 1, 2)
+    assert found.edges is not None
+    np.testing.assert_allclose(found.x[:, 0], expected, rtol=1e-4)
+    np.testing.assert_allclose(found.edges[:, 0], expected, rtol=1e-4)
+    assert (found.x[:, 1] == 7).all()  # a constant column stays as it is
+    assert FeatureMap.from_json(json.loads(json.dumps(feature_map.to_json()))) == feature_map
+
+
+@pytest.mark.parametrize(("mean", "sd"), [(0, 1), (2000, 5), (0, 1e-5), (1e5, 1e5), (3, 0)])
+def test_ordinary_attributes_stay_as_they_are(mean: float, sd: float) -> None:
+    raw = two_classes(mean, sd)
+    feature_map = FeatureMap.choose(raw, edges=True)
+    assert feature_map.node_units == feature_map.edge_units == ()
+    assert raw.node_attributes is not None
+    assert np.array_equal(feature_map.apply(raw).x, raw.node_attributes.astype(np.float32))
+
+
+def test_raw_attributes_have_no_units() -> None:
+    raw = two_classes(0, 1e-10)
+    assert FeatureMap.choose(raw, "raw-attributes").node_units == ()
+
+
+def test_an_attribute_too_large_in_the_units_of_the_training_data_is_an_error() -> None:
+    feature_map = FeatureMap.choose(two_classes(0, 1e-30), edges=False)
+    with pytest.raises(DataError, match="toy, graph 0: expected node attributes near those of the"):
+        feature_map.apply(two_classes(0, 1e20))
+
+
+@pytest.mark.parametrize("units", [[[0, 0]] * 2, [[0, 1]], [[0]], [[0, math.inf]] * 2, [3], "ab"])
+def test_damaged_units_are_an_error(units: Any) -> None:
+    values = FeatureMap.choose(two_classes(0, 1e-10)).to_json() | {"node_units": units}
+    with pytest.raises((ValueError, TypeError)):
+        FeatureMap.from_json(values)
+
+
+def test_a_map_saved_without_units_has_none() -> None:
+    values = json.loads(json.dumps(FeatureMap.choose(two_classes(0, 1)).to_json()))
+    del values["node_units"], values["edge_units"]
+    assert FeatureMap.from_json(values).node_units == ()

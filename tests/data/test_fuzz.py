@@ -1,19 +1,24 @@
 """Damaged input: a mutated file gives a valid data set or model, or one of the project's errors.
 
-No other exception, no hang, no file left behind. The mutations come from a seed, so a failure can be reproduced.
-`--soak` runs ten times as many.
+No other exception, no hang, no file left behind. What is accepted agrees with an independent, slow reading of the same
+input. The mutations come from a seed, so a failure can be reproduced. `--soak` runs more than 100,000 of them.
 """
 
 from __future__ import annotations
 
 import copy
+import csv
 import json
 import math
 import random
 import shutil
+import tempfile
 import warnings
+import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,18 +28,26 @@ from model_files import read_config, weights_file, with_checksum, write_config, 
 from safetensors.torch import load, save
 
 from diffpool.architecture import Architecture
-from diffpool.data import Categories, GraphDataset, RawGraphs, read_graphs, single_split
+from diffpool.data import (
+    Categories,
+    GraphDataset,
+    RawGraphs,
+    as_raw,
+    iter_graphs,
+    read_graphs,
+    single_split,
+)
 from diffpool.data.jsonl import write_jsonl
 from diffpool.errors import DiffPoolError
 from diffpool.experiments import fit, settings_for
 from diffpool.settings import Setting, list_settings
-from diffpool.training import load_model
+from diffpool.training import load_model, write_predictions
 
 Repeats = Callable[[int], range]
 
-# The number of mutations of each kind of input.
-TU, ZIPS, JSONL, MODELS = 150, 100, 200, 100
-SOAK = 10  # times as many with --soak
+# The number of mutations of each kind of input; SOAK times as many with --soak, 102,000 in all.
+TU, ZIPS, JSONL, MODELS, SMILES, NETWORKX, PYG, PREDICT = 200, 100, 300, 20, 100, 150, 100, 50
+SOAK = 100
 WORDS = [
     *(b"0", b"-1", b"99999999999999999999", b"nan", b"inf", b"1e400", b"x", b"", b" ", b"\n"),
     *(b",", b"1.5", b"\xff\xfe", b"\x00", b"[", b"{}", b"null", b"true", b'"', b"1,1,1"),
@@ -128,6 +141,101 @@ def check(raw: RawGraphs) -> None:
     dataset.batch([0, len(dataset) - 1])
 
 
+# --- independent readings
+
+
+Content = dict[str, Any]  # of a graph: nodes, edges and the tables of its nodes and of itself
+
+
+def contents(raw: RawGraphs) -> list[Content]:
+    """What the slow readings below return, from the graphs that were read."""
+    found = []
+    for g in range(len(raw)):
+        graph = raw[g]
+        edges = set(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
+        content: Content = {"nodes": int(graph.sizes[0]), "edges": edges}
+        if graph.classes is not None:
+            content["class"] = graph.classes.words()[0]
+        if graph.targets is not None:
+            content["target"] = graph.targets[0].tolist()
+        if graph.node_labels is not None and graph.num_nodes:
+            columns = [graph.node_labels.words(c) for c in range(graph.node_labels.columns)]
+            content["labels"] = [list(row) for row in zip(*columns, strict=True)]
+        if graph.node_attributes is not None and graph.num_nodes:
+            content["attributes"] = graph.node_attributes.tolist()
+        found.append(content)
+    return found
+
+
+def slow_jsonl(text: bytes) -> list[Content]:
+    """Line by line with `json.loads`. It raises any exception for what it does not understand."""
+    found = []
+    for line in text.decode("utf-8-sig").split("\n"):
+        if not line.strip():
+            continue
+        graph = json.loads(line)
+        labels, attributes = graph.get("node_labels"), graph.get("node_attributes")
+        nodes = graph.get("nodes")
+        if nodes is None:
+            nodes = len(labels if labels is not None else attributes)
+        edges = {(i, j) for i, j in graph["edges"]}
+        assert all(0 <= i < nodes and 0 <= j < nodes for i, j in edges)
+        if not graph.get("directed", False):
+            edges |= {(j, i) for i, j in edges}
+        content: Content = {"nodes": nodes, "edges": edges}
+        if "label" in graph:
+            content["class"] = str(graph["label"])
+        if "target" in graph:
+            target = graph["target"]
+            content["target"] = [
+                float(t) for t in (target if isinstance(target, list) else [target])
+            ]
+        if labels:
+            assert len(labels) == nodes
+            rows = [row if isinstance(row, list) else [row] for row in labels]
+            content["labels"] = [[str(label) for label in row] for row in rows]
+        if attributes:
+            assert len(attributes) == nodes
+            content["attributes"] = [[float(v) for v in row] for row in attributes]
+        found.append(content)
+    return found
+
+
+def slow_tu(folder: Path) -> list[Content]:
+    """The text files of the data set in a folder, with nothing but `split`, `int` and `float`."""
+
+    def rows(part: str) -> list[list[float]] | None:
+        (path,) = list(folder.rglob(f"toy_{part}.txt")) or [None]
+        if path is None:
+            return None
+        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
+        lines = [line.replace(",", " ").split() for line in text.split("\n")]
+        kind = float if part.endswith("attributes") else lambda word: int(word.split(".")[0])
+        return [[kind(word) for word in line] for line in lines if line]
+
+    indicator = [row[0] for row in rows("graph_indicator") or []]
+    classes, targets = rows("graph_labels"), rows("graph_attributes")
+    count = max([indicator[-1], len(classes or ()), len(targets or ())])
+    found: list[Content] = [{"nodes": indicator.count(g + 1), "edges": set()} for g in range(count)]
+    first = [sum(n < g + 1 for n in indicator) for g in range(count)]
+    for i, j in rows("A") or ():
+        g, h = indicator[int(i) - 1] - 1, indicator[int(j) - 1] - 1
+        assert g == h
+        found[g]["edges"].add((i - 1 - first[g], j - 1 - first[g]))
+    node_labels, attributes = rows("node_labels"), rows("node_attributes")
+    for g, content in enumerate(found):
+        if classes:
+            content["class"] = str(classes[g][0])
+        if targets:
+            content["target"] = targets[g]
+        own = slice(first[g], first[g] + content["nodes"])
+        if node_labels and content["nodes"]:
+            content["labels"] = [[str(label) for label in row] for row in node_labels[own]]
+        if attributes and content["nodes"]:
+            content["attributes"] = attributes[own]
+    return found
+
+
 def attempt(read: Callable[[], None], what: str) -> bool:
     """Whether it was read. Any exception other than the project's own is a failure that names the mutation."""
     try:
@@ -177,7 +285,13 @@ def test_a_damaged_tu_folder_raises_nothing_but_the_projects_errors(
         else:
             (folder / name).write_bytes(mutate(texts[name], rng))
         before = files(tmp_path)
-        outcomes.add(attempt(lambda: check(read_graphs(folder)), f"TU mutation {number} of {name}"))
+
+        def use() -> None:
+            raw = read_graphs(folder)
+            check(raw)
+            assert contents(raw) == slow_tu(folder)
+
+        outcomes.add(attempt(use, f"TU mutation {number} of {name}"))
         assert files(tmp_path) == before
     assert outcomes == {True, False}
 
@@ -189,13 +303,25 @@ def test_a_damaged_zip_file_raises_nothing_but_the_projects_errors(
     packed = Path(
         shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path / "toy")
     ).read_bytes()
+    known = {file.name for file in (tmp_path / "toy").iterdir()}
     rng = random.Random(2)
     path = tmp_path / "toy.zip"
+    outcomes = set()
     for number in repeats(ZIPS):
         path.write_bytes(mutate(packed, rng))
         before = files(tmp_path)
-        attempt(lambda: check(read_graphs(path)), f"zip mutation {number}")
+
+        def use() -> None:
+            raw = read_graphs(path)
+            check(raw)
+            with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as unpacked:
+                for name in set(archive.namelist()) & known:
+                    archive.extract(name, unpacked)
+                assert contents(raw) == slow_tu(Path(unpacked))
+
+        outcomes.add(attempt(use, f"zip mutation {number}"))
         assert files(tmp_path) == before
+    assert outcomes == {True, False}
 
 
 def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(
@@ -209,7 +335,13 @@ def test_a_damaged_jsonl_file_raises_nothing_but_the_projects_errors(
     for number in repeats(JSONL):
         path.write_bytes(mutate(text, rng))
         before = files(tmp_path)
-        outcomes.add(attempt(lambda: check(read_graphs(path)), f"JSON lines mutation {number}"))
+
+        def use() -> None:
+            raw = read_graphs(path)
+            check(raw)
+            assert contents(raw) == slow_jsonl(path.read_bytes())
+
+        outcomes.add(attempt(use, f"JSON lines mutation {number}"))
         assert files(tmp_path) == before
     assert outcomes == {True, False}
 
@@ -272,6 +404,140 @@ def _change_tensor(weights: bytes, rng: random.Random) -> bytes:
     elif kind == 4:
         del tensors[name]
     return save(tensors)
+
+
+def test_damaged_molecules_raise_nothing_but_the_projects_errors(
+    tmp_path: Path, repeats: Repeats
+) -> None:
+    chem = pytest.importorskip("rdkit.Chem")
+    text = b'id,smiles,active\na,CCO,yes\nb,c1ccccc1,no\nc,"CC(=O)O",yes\nd,C#N,no\n'
+    path = tmp_path / "molecules.csv"
+    rng = random.Random(5)
+    outcomes = set()
+    for number in repeats(SMILES):
+        path.write_bytes(mutate(text, rng))
+
+        def use() -> None:
+            raw = read_graphs(path, label="active")
+            check(raw)
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows = list(csv.DictReader(file))
+            names = {name.strip(): name for name in rows[0]}
+            molecules = [chem.MolFromSmiles(row[names["smiles"]].strip()) for row in rows]
+            assert raw.sizes.tolist() == [molecule.GetNumAtoms() for molecule in molecules]
+            assert raw.num_edges == 2 * sum(molecule.GetNumBonds() for molecule in molecules)
+            assert raw.classes is not None
+            assert raw.classes.words() == [row[names["active"]].strip() for row in rows]
+
+        outcomes.add(attempt(use, f"molecules mutation {number}"))
+    assert outcomes == {True, False}
+
+
+ODD = (
+    *VALUES,
+    float("inf"),
+    1e39,
+    10**400,
+    b"x",
+    object(),
+    np.nan,
+    np.float32(2),
+    2.5,
+    "\x1b",
+    -0.0,
+)
+
+
+def test_odd_networkx_graphs_raise_nothing_but_the_projects_errors(repeats: Repeats) -> None:
+    nx = pytest.importorskip("networkx")
+    rng = random.Random(6)
+    outcomes = set()
+    for number in repeats(NETWORKX):
+        graphs = []
+        for g in range(3):
+            kind = rng.choice([nx.Graph, nx.Graph, nx.DiGraph, nx.MultiGraph])
+            graph = kind(nx.path_graph(rng.randint(0, 4)), label=g % 2)
+            nx.set_node_attributes(graph, 1.5, "x")
+            nx.set_node_attributes(graph, "c", "kind")
+            nx.set_edge_attributes(graph, 1, "weight")
+            graphs.append(graph)
+        for _ in range(rng.randint(0, 2)):
+            graph, value = rng.choice(graphs), rng.choice(ODD)
+            where = [graph.graph, *(d for _, d in graph.nodes(data=True))]
+            where += [d for _, _, d in graph.edges(data=True)]
+            rng.choice(where)[rng.choice(["x", "kind", "weight", "label", "target", "y", 3])] = (
+                value
+            )
+
+        def use(graphs: list[Any] = graphs) -> None:
+            raw = as_raw(graphs)
+            check(raw)
+            assert raw.sizes.tolist() == [len(graph) for graph in graphs]
+            for g, graph in enumerate(graphs):
+                both = graph if graph.is_directed() else graph.to_directed()
+                assert contents(raw)[g]["edges"] == set(map(tuple, (e[:2] for e in both.edges)))
+
+        outcomes.add(attempt(use, f"NetworkX mutation {number}"))
+    assert outcomes == {True, False}
+
+
+def test_odd_pyg_graphs_raise_nothing_but_the_projects_errors(repeats: Repeats) -> None:
+    rng = random.Random(7)
+    eye = torch.eye(3)
+    odd = [*ODD, eye.to_sparse(), eye.bool(), eye.to("meta"), eye.to(torch.complex64), eye[:2]]
+    odd += [eye.bfloat16(), np.ma.masked_array(np.eye(3), np.eye(3)), np.eye(3, dtype=object)]
+    odd += [torch.tensor([[0, 5], [1, 0]]), torch.tensor([[-1], [0]]), [[0, 1], [1, 2]]]
+    outcomes = set()
+    for number in repeats(PYG):
+        edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        base = {"edge_index": edges, "x": eye, "num_nodes": 3, "y": torch.tensor([1])}
+        graphs = [SimpleNamespace(**base) for _ in range(2)]
+        for _ in range(rng.randint(0, 2)):
+            field = rng.choice([*base, "edge_attr", "edge_weight"])
+            setattr(rng.choice(graphs), field, rng.choice(odd))
+
+        def use(graphs: list[Any] = graphs) -> None:
+            raw = as_raw(graphs)
+            check(raw)
+            for g, graph in enumerate(graphs):
+                nodes = len(graph.x) if graph.x is not None else graph.num_nodes
+                index = np.asarray(graph.edge_index).reshape(2, -1)
+                assert contents(raw)[g]["nodes"] == nodes
+                assert contents(raw)[g]["edges"] == set(map(tuple, index.T.tolist()))
+
+        outcomes.add(attempt(use, f"PyG mutation {number}"))
+    assert outcomes == {True, False}
+
+
+def test_damaged_input_of_a_model_is_predicted_or_refused(tmp_path: Path, repeats: Repeats) -> None:
+    raw = raw_graphs()
+    dataset = GraphDataset.from_raw(raw.select(np.arange(36) % 6))
+    method = settings_for("diffpool", "toy", epochs=1, hidden=4)
+    model = fit(method, dataset, single_split(dataset.y, 0)).trained
+    write_jsonl(tmp_path / "whole.jsonl", replace(raw, classes=None))
+    text = (tmp_path / "whole.jsonl").read_bytes()
+    path, out = tmp_path / "new.jsonl", tmp_path / "predictions.csv"
+    rng = random.Random(8)
+    outcomes = set()
+    for number in repeats(PREDICT):
+        path.write_bytes(mutate(text, rng))
+        out.unlink(missing_ok=True)
+        before = files(tmp_path)
+
+        def use() -> None:
+            write_predictions(model, iter_graphs(path, 2), out)
+            with out.open(newline="") as file:
+                rows = list(csv.DictReader(file))
+            assert len(rows) == len(slow_jsonl(path.read_bytes()))
+            for row in rows:
+                values = [float(row["p_1"]), float(row["p_2"])]
+                assert abs(sum(values) - 1) < 1e-5
+                assert float(row[f"p_{row['prediction']}"]) == max(values)
+
+        accepted = attempt(use, f"prediction mutation {number}")
+        assert files(tmp_path) == before | ({out} if accepted else set())
+        outcomes.add(accepted)
+    assert outcomes == {True, False}
 
 
 def _change_value(config: dict, rng: random.Random) -> bytes:

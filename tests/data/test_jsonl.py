@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffpool.data import jsonl
+from diffpool.data import archive, jsonl
 from diffpool.data.categories import Categories
 from diffpool.data.jsonl import iter_jsonl, read_jsonl, write_jsonl
 from diffpool.data.raw import (
@@ -283,14 +283,14 @@ FAULTS: list[tuple[Any, str]] = [
     ),
     (
         {"node_attributes": [[1, 2], [3, 4], [5, 10**400]]},
-        "node_attributes: a number exceeds 1.8e308",
+        "node_attributes: a number exceeds 3.4e.38",
     ),
     ({"edge_labels": [["x", 1]]}, "expected a list of edge_labels, one for each of 2 edges, got 1"),
     ({"edge_attributes": [[1], [[]]]}, "expected edge_attributes to be numbers, got \\[\\]"),
     ({"edge_weights": [1]}, "expected a list of edge_weights, one for each of 2 edges, got 1"),
     ({"edge_weights": [1, [2]]}, "expected edge_weights to be numbers, got \\[2\\]"),
     ({"edge_weights": [1, -2]}, "expected edge_weights of at least 0, got -2.0. Shift"),
-    ({"edge_weights": [1e308, 1e308]}, "the sum of edge_weights exceeds 1.8e308"),
+    ({"edge_weights": [3e38, 3e38]}, "the sum of edge_weights exceeds 3.4e.38"),
     ({"label": 1.5}, "expected label to be words or integers, got 1.5"),
     ({"label": None}, "expected label to be words or integers, got None"),
     ({"label": ["a"]}, "expected label to be words or integers, got \\['a'\\]"),
@@ -379,6 +379,38 @@ def test_the_size_of_lines_and_chunks_is_limited(
         read_jsonl(path)
 
 
+@pytest.mark.parametrize(
+    "text", [b"\n", b'{"nodes": 1, "edges": []}\n', b"[[0, 1], "], ids=["blank", "graphs", "line"]
+)
+def test_a_gzip_file_that_unpacks_to_too_many_bytes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(text * 100_000))
+    monkeypatch.setattr(archive, "SPARE_BYTES", 1000)
+    monkeypatch.setattr(archive, "MAX_RATIO", 2)
+    read = 0
+    whole = gzip.GzipFile.readline
+
+    def counted(file: gzip.GzipFile, size: int = -1) -> bytes:
+        nonlocal read
+        line = whole(file, size)
+        read += len(line)
+        return line
+
+    monkeypatch.setattr(gzip.GzipFile, "readline", counted)
+    limit = 2 * path.stat().st_size + 1000
+    with pytest.raises(DataError, match=f"expected at most {limit:,} unpacked bytes, got more"):
+        read_jsonl(path)
+    assert read <= limit + len(text) + 1  # no more is unpacked than needed to see it
+
+
+def test_an_ordinary_gzip_file_is_far_below_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"nodes": 3, "edges": [[0, 1], [1, 2]]}\n' * 20_000))
+    assert len(read_jsonl(path)) == 20_000
+
+
 def test_a_long_name_is_shortened_in_messages(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"x" * 100_000: 1})
     with pytest.raises(DataError) as error:
@@ -389,7 +421,7 @@ def test_a_long_name_is_shortened_in_messages(tmp_path: Path) -> None:
 # --- writing
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=3) | st.integers(-3, 20).map(str)
-numbers = st.floats(-1e6, 1e6) | st.sampled_from([1e-300, 1e300])
+numbers = st.floats(-1e6, 1e6) | st.sampled_from([1e-300, 1e30])
 
 
 @st.composite

@@ -193,3 +193,49 @@ def test_repr_lists_the_tables() -> None:
         "p", [2, 1], np.array([0]), np.array([1]), node_attributes=np.zeros((3, 1)), one_way=True
     )
     assert repr(raw) == "RawGraphs(p: 2 graphs, 3 nodes, 2 directed edges, node_attributes)"
+
+
+# --- numbers
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3.5e38, -1e300])
+@pytest.mark.parametrize("field", ["node_attributes", "edge_attributes", "targets"])
+def test_a_number_beyond_float32_is_an_error_that_names_the_graph(field: str, value: float) -> None:
+    rows = {"node_attributes": 6, "edge_attributes": 3, "targets": 3}[field]
+    table = np.ones((rows, 2))
+    table[-1, 1] = value
+    with pytest.raises(DataError, match=f"graph 2: expected {field} from -3.4e.38 to 3.4e.38"):
+        RawGraphs.from_edges("toy", [2, 2, 2], [0, 2, 4], [1, 3, 5], **{field: table})
+
+
+def test_weights_of_parallel_edges_may_not_add_up_to_more_than_float32() -> None:
+    with pytest.raises(DataError, match=r"graph 1: expected edge_weights .* got 6e.38"):
+        RawGraphs.from_edges("toy", [2, 2], [0, 2, 2], [1, 3, 3], edge_weights=[1, 3e38, 3e38])
+
+
+def test_tables_may_be_lists() -> None:
+    raw = RawGraphs.from_edges(
+        "toy", [2], [0, 1], [1, 0], edge_weights=[1, 2.5], node_attributes=[[1, 2], [3, 4]]
+    )
+    assert raw.edge_weights is not None
+    assert raw.edge_weights.tolist() == [2.5, 1]  # sorted by target
+    assert raw.node_attributes is not None
+    assert raw.node_attributes.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (
+            {"edge_weights": [[1], [2]]},
+            r"expected edge_weights as an array \[edges\], got \[2, 1\]",
+        ),
+        ({"node_attributes": [1, 2]}, r"expected node_attributes as an array \[rows, columns\]"),
+        ({"node_attributes": [[1], [1, 2]]}, "expected node_attributes as numbers in rows of one"),
+        ({"node_attributes": [["a"], ["b"]]}, "expected node_attributes as numbers"),
+        ({"targets": np.ma.masked_array([[1.0]], [[True]])}, "expected targets without masked"),
+    ],
+)
+def test_a_table_of_another_shape_or_type_is_an_error(tables: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        RawGraphs.from_edges("toy", [2], [0, 1], [1, 0], **tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,9 @@ def test_column_names_are_for_csv_files_only(tmp_path: Path) -> None:
         read_graphs(tmp_path / "a.jsonl", label="y")
     with pytest.raises(SettingError, match="expected a size of at least 1 graph, got 0"):
         iter_graphs(tmp_path / "a.jsonl", 0)
+
+
+def test_a_pipe_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    with pytest.raises(DataError, match=r"a.jsonl: expected a folder or a regular file, got a dev"):
+        read_graphs(tmp_path / "a.jsonl")

@@ -46,9 +46,9 @@ GOOD: dict[str, tuple[bytes, Kind, list[list[float]]]] = {
     "reals": (b" 1.5, -2\n.5, 3e1\n", "float", [[1.5, -2], [0.5, 30]]),
     "reals of all forms": (b"+1. -.5E+2 1e-3 0e999\n", "float", [[1.0, -50.0, 0.001, 0.0]]),
     "reals beyond the exact path": (
-        b"0.1234567890123456789\n1e300\n5e-324\n179769313486231570e291\n9007199254740993\n1e-999\n",
+        b"0.1234567890123456789\n1e38\n5e-324\n340282346638528859e21\n9007199254740993\n1e-999\n",
         "float",
-        [[0.12345678901234568], [1e300], [5e-324], [1.7976931348623157e308], [2.0**53], [0.0]],
+        [[0.12345678901234568], [1e38], [5e-324], [3.4028234663852886e38], [2.0**53], [0.0]],
     ),
 }
 
@@ -83,7 +83,7 @@ BAD: dict[str, tuple[bytes, Kind, str]] = {
     "a real beyond all": (
         b"1e999\n",
         "float",
-        "line 1: expected 1 number within the range of float64",
+        "line 1: expected 1 number within the range of float32",
     ),
     "an integer beyond 64 bits": (
         b"9223372036854775808\n",
@@ -191,7 +191,7 @@ def test_the_fast_parser_agrees_with_the_slow_one(text: bytes, kind: Kind, colum
 
 @settings(max_examples=300)
 @given(
-    numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8),
+    numbers=st.lists(st.floats(-1e38, 1e38), min_size=1, max_size=8),
     form=st.sampled_from(["{!r}", "{:.3f}", "{:.17e}", "{:.6g}", "{:.25f}"]),
 )
 def test_a_real_is_the_nearest_to_its_digits(numbers: list[float], form: str) -> None:

@@ -128,6 +128,7 @@ class Server:
     seconds: float = 0.0  # pause before the last byte
     asked: list[str | None] = field(default_factory=list)  # requested ranges
     url: str = ""
+    redirect: str = ""  # where requests for other paths than /moved/ are sent
 
 
 def handler(server: Server) -> type[BaseHTTPRequestHandler]:
@@ -142,7 +143,11 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
             server.asked.append(wanted)
             if server.statuses and self.path == "/TOY.zip":
                 return self.send_error(server.statuses.pop(0))
-            if self.path != "/TOY.zip":
+            if server.redirect and not self.path.startswith("/moved/"):
+                self.send_response(302)
+                self.send_header("Location", server.redirect)
+                return self.end_headers()
+            if self.path.removeprefix("/moved") != "/TOY.zip":
                 return self.send_error(404)
             start = 0
             if (
@@ -471,3 +476,46 @@ def test_simultaneous_downloads_share_one_request(serve: Serve, cache: Path) -> 
     assert found == [3, 3, 3]
     assert server.asked == [None]
     assert files(cache) == ["TOY.zip"]
+
+
+# --- what a server may not do
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://localhost:9/TOY.zip",
+        "ftp://127.0.0.1/TOY.zip",
+        "https://a.b/c",
+    ],
+)
+def test_a_redirect_to_another_host_or_scheme_is_refused(
+    serve: Serve, cache: Path, location: str
+) -> None:
+    serve(redirect=location)
+    with pytest.raises(DataError, match=f"redirects to {location}, which is another server"):
+        load_raw("TOY")
+    assert files(cache) == []
+
+
+def test_a_redirect_on_the_same_host_is_followed(serve: Serve) -> None:
+    serve(redirect="/moved/TOY.zip")
+    assert load_raw("TOY").num_nodes == 3
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_a_download_that_is_too_large_is_refused(
+    serve: Serve, cache: Path, monkeypatch: pytest.MonkeyPatch, length: bool
+) -> None:
+    monkeypatch.setattr(download, "MAX_BYTES", 100_000)
+    serve(length=length)
+    with pytest.raises(DataError, match=r"TOY.zip: expected at most 100,000 bytes, got"):
+        load_raw("TOY")
+    assert files(cache) == []
+
+
+@pytest.mark.parametrize("url", ["http://[bad", "http://", "http://a b", "http://127.0.0.1:x"])
+def test_a_broken_url_is_an_error(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("DIFFPOOL_URL", url)
+    with pytest.raises(DataError, match="could not be downloaded"):
+        load_raw("TOY")

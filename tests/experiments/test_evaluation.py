@@ -403,15 +403,13 @@ def test_out_of_memory_errors_are_recognized_by_type_message_or_cause() -> None:
 # --- errors --------------------------------------------------------------------------------------------------------
 
 
-def test_a_failing_fold_fails_the_run_and_is_named(
-    dataset: GraphDataset, method: Method, tmp_path: Path
-) -> None:
-    protocol = replace(NESTED, grid=make_grid({"learning_rate": [1e-3, 1e30]}))
+def test_a_failing_fold_fails_the_run_and_is_named(dataset: GraphDataset, tmp_path: Path) -> None:
+    method = settings_for("diffpool", "embedded", hidden=4, epochs=3, learning_rate=1e30)
     with pytest.raises(
-        TrainingError, match=r"repeat 0, fold 0, point 1: the loss became (nan|inf)"
+        TrainingError, match=r"repeat 0, fold 0: the loss became (nan|inf)"
     ) as caught:
-        evaluate(method, dataset, protocol, out=tmp_path / "r.jsonl")
-    assert caught.value.model == 1
+        evaluate(method, dataset, "tenfold", out=tmp_path / "r.jsonl")
+    assert caught.value.model == 0
     assert read_records(tmp_path / "r.jsonl") == []
 
 
@@ -468,7 +466,7 @@ def test_settings_out_of_range_are_errors(
     dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
     for name in ("repeats", "cohort"):
-        with pytest.raises(SettingError, match=f"expected {name} of at least 1, got 0"):
+        with pytest.raises(SettingError, match=f"expected {name} from 1 to 10000, got 0"):
             evaluate(method, dataset, out=tmp_path / "r.jsonl", **{name: 0})
 
 
@@ -669,3 +667,51 @@ def test_the_live_view_shows_folds_epoch_curve_and_speed(
     assert seen[-1].finished == 5
     assert "folds 5/10, models 5/10" in line(seen[-1])
     assert seen[0].seconds_left > 0
+
+
+# --- points of a grid that fail
+
+DIVERGING = Nested(make_grid({"learning_rate": [1e-2, 1e300], "dropout": [0.0]}), final_runs=1)
+
+
+def test_a_point_of_the_grid_that_diverges_is_recorded_and_never_chosen(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    dataset = replace(dataset, x=dataset.x.double(), graphs=dataset.graphs.to(dtype=torch.float64))
+    found = evaluate(method, dataset, DIVERGING, out=tmp_path / "both.jsonl")
+    alone = Nested(make_grid({"learning_rate": [1e-2], "dropout": [0.0]}), final_runs=1)
+    without = evaluate(method, dataset, alone, out=tmp_path / "one.jsonl")
+    for record, other in zip(found.records, without.records, strict=True):
+        assert record.details["failed"] == [{"learning_rate": 1e300, "dropout": 0.0}]
+        assert record.details["chosen"] == {"learning_rate": 1e-2, "dropout": 0.0}
+        assert record.details["validation_accuracy"] == other.details["validation_accuracy"]
+        assert record.details["runs"] == other.details["runs"]
+        assert other.details["failed"] == []
+
+
+def test_an_interrupted_run_with_a_failed_point_continues_to_the_bit(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    whole = evaluate(method, dataset, DIVERGING, out=tmp_path / "whole.jsonl")
+
+    def interrupt(status: Status) -> None:
+        raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"out": tmp_path / "parts.jsonl", "checkpoint_seconds": 0}
+    for _ in range(100):
+        try:
+            parts = evaluate(method, dataset, DIVERGING, watch=interrupt, **options)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert comparable(parts.records) == comparable(whole.records)
+
+
+def test_a_grid_of_which_every_point_fails_is_an_error(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    protocol = Nested(make_grid({"learning_rate": [1e300]}), final_runs=1)
+    with pytest.raises(
+        TrainingError, match="repeat 0, fold 0: the loss became infinite or NaN for"
+    ):
+        evaluate(method, dataset, protocol, out=tmp_path / "r.jsonl")

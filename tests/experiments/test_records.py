@@ -133,3 +133,11 @@ def test_two_processes_that_write_to_one_file_do_not_damage_it(path: Path) -> No
     for key in ("a", "b"):
         assert [r.fold for r in found if r.key == key] == list(range(60))
     assert len(found) == 120
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/full", "/dev/zero"])
+def test_a_device_is_not_a_results_file(device: str) -> None:
+    with pytest.raises(SettingError, match=f"{device} .it is a device or pipe, not a file"):
+        append_records(device, [])
+    with pytest.raises(SettingError, match=f"{device} .it is a device or pipe, not a file"):
+        read_records(device)

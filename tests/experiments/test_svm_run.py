@@ -388,9 +388,9 @@ def test_invalid_arguments_are_errors(raw: RawGraphs, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="expected the protocol inner-cv for a kernel, got 'pa"):
         evaluate_kernel("wl", raw, "paper", out=out)
     for name in ("repeats", "jobs"):
-        with pytest.raises(SettingError, match=f"expected {name} of at least 1, got 0"):
+        with pytest.raises(SettingError, match=f"expected {name} from 1 to 10000, got 0"):
             run(raw, out, **{name: 0})
-    with pytest.raises(SettingError, match="expected seed of at least 0, got -1"):
+    with pytest.raises(SettingError, match="expected seed from 0 to 18446744073709551615, got -1"):
         run(raw, out, seed=-1)
     with pytest.raises(SettingError, match="need classes, but random has targets"):
         run(replace(raw, classes=None, targets=np.zeros((len(raw), 1))), out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from diffpool import GraphDataset, RawGraphs, load_model, read_graphs
 from diffpool.cli.commands import app
 from diffpool.data import Categories
 from diffpool.data.jsonl import write_jsonl
-from diffpool.errors import ModelError
+from diffpool.errors import DataError, ModelError
+from diffpool.training import write_predictions
+from diffpool.training.predict import _cell
 
 SMALL = ["--epochs", "2", "--device", "cpu", "--hidden", "8"]
 
@@ -397,3 +400,60 @@ def test_too_little_memory_is_an_error_that_names_the_graphs(
     monkeypatch.setattr(trained.model, "forward", fail)
     with pytest.raises(ModelError, match=r"not enough memory for the model on graphs 0 to 39 with"):
         trained.predict(read_graphs(model.parent / "graphs.jsonl"))
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/full"])
+def test_predictions_are_not_written_to_a_device(file: Path, model: Path, device: str) -> None:
+    result = run("predict", model, file, "--out", device)
+    assert isinstance(result.exception, DataError)
+    assert f"cannot write predictions to {device} (it is a device" in str(result.exception)
+
+
+def test_names_are_no_formulas_in_a_spreadsheet(tmp_path: Path) -> None:
+    names = ["=HYPERLINK(1)", "-1.5"]
+    raw = own_graphs()
+    assert raw.classes is not None
+    raw = replace(raw, classes=Categories(raw.classes.codes, (tuple(names),)))
+    write_jsonl(tmp_path / "g.jsonl", raw)
+    assert run("train", tmp_path / "g.jsonl", "--out", tmp_path / "m", *SMALL).exit_code == 0
+    found = load_model(tmp_path / "m")
+    write_predictions(found, [raw], tmp_path / "p.csv")
+    expected = ["'=HYPERLINK(1)" if name[0] == "=" else name for name in found.predict(raw)]
+    assert [row["prediction"] for row in rows_of(tmp_path / "p.csv")] == expected
+    assert {_cell(word) for word in ("+x", "@x", "-x", "\tx")} == {"'+x", "'@x", "'-x", "'\tx"}
+    assert [_cell(word) for word in ("-1", "+1e5", "a=b", "")] == ["-1", "+1e5", "a=b", ""]
+
+
+# --- names that a terminal would obey
+
+
+NAMES = ["\x1b[2J\x1b]0;title\x07$_{", "[/b] [bold]b[/bold] :smile:", "a\u202eb"]
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_names_are_printed_as_text(tmp_path: Path) -> None:
+    lines = [
+        {"nodes": 2, "edges": [[0, 1]], "label": NAMES[g % 3], "node_labels": [NAMES[g % 2], "x"]}
+        for g in range(40)
+    ]
+    (tmp_path / "[").mkdir()  # so that paths have [/b] in them
+    path = tmp_path / "[" / "b] {0}.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    unseen = tmp_path / "new.jsonl"
+    unseen.write_text(json.dumps({"edges": [], "node_labels": ["\x1b[31mnew [/b]"]}))
+    model = tmp_path / "[" / "b] m"
+    outputs = []
+    for words in (
+        ["data", path],
+        ["train", path, "--out", model, *SMALL],
+        ["predict", model, unseen, "--out", tmp_path / "[" / "b].csv"],
+        ["evaluate", path, "--method", "wl", "--out", tmp_path / "[" / "b].jsonl"],
+    ):
+        result = run(*words)
+        assert result.exit_code == 0, (words, result.output, result.exception)
+        outputs.append(result.output)
+    for text in outputs:
+        assert not set(text) & set("\x1b\x07\u202e")
+    assert "\\x1b[2J" in outputs[0]
+    assert "[/b] [bold]b[/bold] :smile:" in " ".join(outputs[0].replace("│", " ").split())
+    assert "new [/b]" in outputs[2]

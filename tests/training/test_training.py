@@ -303,10 +303,10 @@ def test_after_a_loss_that_is_not_a_number_the_best_epoch_is_restored(
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("epochs", 0, "expected epochs of at least 1, got 0"),
-        ("patience", 0, "expected patience of at least 1, got 0"),
-        ("batch_size", 0, "expected batch_size of at least 1, got 0"),
-        ("seed", -1, "expected seed of at least 0, got -1"),
+        ("epochs", 0, "expected epochs from 1 to 1000000, got 0"),
+        ("patience", 0, "expected patience from 1 to 1000000, got 0"),
+        ("batch_size", 0, "expected batch_size from 1 to 1048576, got 0"),
+        ("seed", -1, "expected seed from 0 to 18446744073709551615, got -1"),
         ("learning_rate", 0.0, "expected learning_rate above 0, got 0"),
         ("learning_rate", math.inf, "expected learning_rate above 0, got inf"),
         ("learning_rate", math.nan, "expected learning_rate above 0, got nan"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.convert.values import numbers, stacked, weights
-from diffpool.data.raw import RawGraphs
+from diffpool.data.convert.values import as_array, numbers, stacked, weights
+from diffpool.data.raw import MAX_FLOAT, RawGraphs
 from diffpool.errors import DataError
 
 
@@ -18,6 +18,8 @@ def from_matrices(graphs: list[Any], name: str) -> RawGraphs:
     total = 0
     for g, graph in enumerate(graphs):
         matrix, x = graph if isinstance(graph, tuple | list) else (graph, None)
+        if isinstance(matrix, np.ndarray):
+            matrix = as_array(f"graph {g}: adjacency", matrix)
         if (
             matrix.ndim != 2
             or matrix.shape[0] != matrix.shape[1]
@@ -29,9 +31,10 @@ def from_matrices(graphs: list[Any], name: str) -> RawGraphs:
             )
         nodes = matrix.shape[0]
         source, target, values = _nonzero(matrix)
-        if not np.isfinite(values).all():
+        if not (np.abs(values) <= MAX_FLOAT).all():  # or NaN
             raise DataError(
-                f"graph {g}: expected finite edge weights, got NaN or infinity. Remove or replace them."
+                f"graph {g}: expected finite edge weights, got NaN, infinity or numbers above {MAX_FLOAT:.1e} "
+                "(float32). Remove or rescale them."
             )
         sizes.append(nodes)
         sources.append(source + total)

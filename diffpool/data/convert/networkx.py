@@ -9,7 +9,6 @@ import numpy as np
 
 from diffpool.data.categories import Categories, Names, looks_like_names
 from diffpool.data.convert.values import (
-    MAX_FLOAT,
     all_or_none,
     answer_row,
     classes,
@@ -17,7 +16,7 @@ from diffpool.data.convert.values import (
     shortened,
     targets,
 )
-from diffpool.data.raw import RawGraphs
+from diffpool.data.raw import MAX_FLOAT, RawGraphs
 from diffpool.errors import DataError, did_you_mean
 
 Where = Callable[[int], str]  # the graph and the node or edge of a row, for messages
@@ -147,8 +146,8 @@ def _column(kind: str, key: Any, rows: list[dict[Any, Any]], where: Where) -> li
 def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf) -> np.ndarray:
     """[rows, columns] from numbers, or from vectors of numbers of one length."""
     width = len(values[0]) if isinstance(values[0], list) else 1
-    for i, value in enumerate(values):
-        row = value if isinstance(value, list) else [value]
+    rows = [value if isinstance(value, list) else [value] for value in values]
+    for i, (value, row) in enumerate(zip(values, rows, strict=True)):
         if any(type(v) not in (int, float) for v in row):
             raise DataError(
                 f"{where(i)}: expected attribute {key!r} to be numbers everywhere or words everywhere, "
@@ -160,12 +159,13 @@ def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf
                 "Give all vectors the same length."
             )
         if not all(max(minimum, -MAX_FLOAT) <= v <= MAX_FLOAT for v in row):
-            expected = "finite numbers" if minimum < 0 else "finite numbers of at least 0"
+            low = 0 if minimum == 0 else f"-{MAX_FLOAT:.1e}"
+            expected = f"finite numbers from {low} to {MAX_FLOAT:.1e}"
             raise DataError(
                 f"{where(i)}: expected attribute {key!r} to be {expected}, got {shortened(value)}. "
                 "Remove or replace them."
             )
-    return np.array(values, np.float64).reshape(len(values), width)
+    return np.array(rows, np.float64).reshape(len(values), width)
 
 
 def _answers(graphs: list[Any]) -> dict[str, Any]:

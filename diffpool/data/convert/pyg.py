@@ -12,11 +12,14 @@ from diffpool.data.convert.values import (
     as_array,
     numbers,
     plain,
+    shortened,
     stacked,
     weights,
 )
 from diffpool.data.raw import RawGraphs, missing_node
 from diffpool.errors import DataError
+
+MAX_NODES = 1_000_000_000  # more do not fit into memory
 
 
 def from_pyg(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
@@ -62,18 +65,33 @@ def _structure(g: int, graph: Any) -> tuple[int, np.ndarray]:
         raise DataError(
             f"graph {g}: expected an edge_index, got None. Without edges its shape is [2, 0]."
         )
-    edges = as_array(graph.edge_index)
+    edges = as_array(f"graph {g}: edge_index", graph.edge_index)
     edges = edges.reshape(2, 0) if edges.size == 0 else edges
     if edges.ndim != 2 or len(edges) != 2 or (edges.size and edges.dtype.kind not in "iu"):
         raise DataError(
             f"graph {g}: expected an edge_index of integers [2, edges], got {edges.dtype} {list(edges.shape)}. "
             "Row 0 has the sources and row 1 the targets."
         )
-    x = getattr(graph, "x", None)
-    nodes = len(x) if x is not None else getattr(graph, "num_nodes", None)
-    if nodes is None:
-        raise DataError(f"graph {g}: expected x or num_nodes, got neither. Set num_nodes.")
+    nodes = _num_nodes(g, graph)
     if edges.size and (edges.min() < 0 or edges.max() >= nodes):
         node = edges.min() if edges.min() < 0 else edges.max()
         raise DataError(f"graph {g}: {missing_node(node, nodes)}")
     return nodes, edges
+
+
+def _num_nodes(g: int, graph: Any) -> int:
+    x = getattr(graph, "x", None)
+    if x is not None:
+        if not hasattr(x, "__len__"):
+            raise DataError(
+                f"graph {g}: expected x with one row for each node, got {shortened(x)}. Make it a tensor."
+            )
+        return len(x)
+    nodes = plain(getattr(graph, "num_nodes", None))
+    if nodes is None:
+        raise DataError(f"graph {g}: expected x or num_nodes, got neither. Set num_nodes.")
+    if type(nodes) is not int or not 0 <= nodes <= MAX_NODES:
+        raise DataError(
+            f"graph {g}: expected num_nodes to be an integer from 0 to {MAX_NODES}, got {shortened(nodes)}."
+        )
+    return nodes

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from diffpool.data.categories import Categories, Names, common_type
-from diffpool.data.raw import RawGraphs
+from diffpool.data.raw import MAX_FLOAT, RawGraphs
 from diffpool.errors import DataError
 
-MAX_FLOAT = sys.float_info.max
+MAX_NAME = 4000  # characters of a class: Python does not write longer integers
 
 
 def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
     """The graphs with these classes or targets instead of their own; `y` as in `as_raw`."""
-    listed = y.tolist() if hasattr(y, "tolist") else y
+    listed = _unmasked("y", y).tolist() if hasattr(y, "tolist") else y
     if isinstance(listed, str | bytes | dict) or not isinstance(listed, Iterable):
         raise DataError(
             f"expected y as a list or array, got {type_name(y)}. Give one value for each graph."
@@ -55,9 +55,30 @@ def answer_row(value: Any) -> list[Any]:
 
 
 def classes(values: list[Any]) -> Categories:
+    """From words, integers and booleans."""
+    words = [_class_name(g, value) for g, value in enumerate(values)]
     names = Names()
-    codes = names.codes(list(map(str, values)))
-    return Categories.from_columns([(names, codes)], common_type(values))
+    return Categories.from_columns([(names, names.codes(words))], common_type(values))
+
+
+def _class_name(g: int, value: Any) -> str:
+    try:
+        name = str(value)
+        name.encode()
+    except (ValueError, UnicodeError):  # thousands of digits, or half of a surrogate pair
+        name = ""
+    if not name or len(name) > MAX_NAME:
+        raise DataError(
+            f"graph {g}: expected a class of 1 to {MAX_NAME} valid characters, got {_kind_of_text(value)}. "
+            "Choose a shorter name."
+        )
+    return name
+
+
+def _kind_of_text(value: Any) -> str:
+    if isinstance(value, int):
+        return f"an integer of {value.bit_length()} bits"
+    return shortened(value)
 
 
 def targets(rows: list[list[Any]]) -> np.ndarray:
@@ -66,7 +87,8 @@ def targets(rows: list[list[Any]]) -> np.ndarray:
         # NaN fails the comparison, too
         if not row or not all(type(v) in (int, float) and abs(v) <= MAX_FLOAT for v in row):
             raise DataError(
-                f"graph {g}: expected finite numbers as targets, got {shortened(row)}. Leave the graph out."
+                f"graph {g}: expected finite numbers as targets, at most {MAX_FLOAT:.1e} (float32), "
+                f"got {shortened(row)}. Leave the graph out."
             )
         if len(row) != len(rows[0]):
             raise DataError(
@@ -104,16 +126,17 @@ def stacked(what: str, values: Sequence[np.ndarray | None]) -> np.ndarray | None
 
 def numbers(g: int, what: str, value: Any, rows: int) -> np.ndarray:
     """[rows, columns] float64"""
-    table = as_array(value.toarray() if hasattr(value, "toarray") else value)
+    table = as_array(f"graph {g}: {what}", value.toarray() if hasattr(value, "toarray") else value)
     if table.ndim not in (1, 2) or len(table) != rows or table.dtype.kind not in "biuf":
         raise DataError(
             f"graph {g}: expected {what} as numbers [{rows}, columns], got {table.dtype} {list(table.shape)}. "
             "Give one row for each."
         )
     table = table[:, None] if table.ndim == 1 else table
-    if not np.isfinite(table).all():
+    if table.size and not (table.min() >= -MAX_FLOAT and table.max() <= MAX_FLOAT):  # or NaN
         raise DataError(
-            f"graph {g}: expected finite {what}, got NaN or infinity. Remove or replace them."
+            f"graph {g}: expected finite {what}, got NaN, infinity or numbers above {MAX_FLOAT:.1e} (float32). "
+            "Remove or rescale them."
         )
     return table.astype(np.float64)
 
@@ -131,19 +154,41 @@ def weights(g: int, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def as_array(value: Any) -> np.ndarray:
-    """An array from an array, a tensor or lists; ragged lists become an array without dimensions."""
+def as_array(what: str, value: Any) -> np.ndarray:
+    """An array from an array, a tensor or lists; ragged lists become an array without dimensions.
+
+    Sparse and quantized tensors are converted. `what` is named in errors about values that are masked or not stored.
+    """
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.double() if value.is_floating_point() else value  # NumPy has no bfloat16
+        try:
+            value = value.detach()
+            value = value.dequantize() if value.is_quantized else value
+            value = value.to_dense() if value.layout is not torch.strided else value
+            value = value.cpu().resolve_conj().resolve_neg()
+            value = value.double() if value.is_floating_point() else value  # NumPy has no bfloat16
+            return np.asarray(value)
+        except (RuntimeError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"{what}: expected a tensor that can be converted to NumPy ({reason}). Convert it first."
+            ) from error
     try:
-        return np.asarray(value)
+        return np.asarray(_unmasked(what, value))
     except ValueError:
         return np.array(None)
 
 
+def _unmasked(what: str, value: Any) -> Any:
+    """The same value; an error if it is an array in which some values are masked."""
+    if np.ma.is_masked(value):
+        raise DataError(f"{what}: expected no masked values, got some. Fill or remove them.")
+    return value
+
+
 def plain(value: Any) -> Any:
     """Values of NumPy and PyTorch as Python numbers, words and lists."""
+    if isinstance(value, torch.Tensor):
+        value = as_array("tensor", value)
     value = value.tolist() if hasattr(value, "tolist") else value
     return list(value) if isinstance(value, tuple) else value
 

@@ -53,14 +53,14 @@ def test_features_may_be_sparse_or_a_tensor() -> None:
         (PAIR.astype(complex), "expected a square matrix of numbers, got complex128"),
         (np.array([["a"]]), "expected a square matrix of numbers, got <U1"),
         (-PAIR, "expected edge weights of at least 0, got -1.0"),
-        (PAIR * np.nan, "expected finite edge weights, got NaN or infinity"),
+        (PAIR * np.nan, "expected finite edge weights, got NaN, infinity or"),
         (
             (PAIR, np.ones((3, 1))),
             r"expected features as numbers \[2, columns\], got float64 \[3, 1\]",
         ),
         ((PAIR, [["a"], ["b"]]), r"expected features as numbers \[2, columns\], got <U1"),
         ((PAIR, [[1], [2, 3]]), r"expected features as numbers \[2, columns\]"),
-        ((PAIR, [[1], [np.inf]]), "expected finite features, got NaN or infinity"),
+        ((PAIR, [[1], [np.inf]]), "expected finite features, got NaN, infinity or"),
     ],
 )
 def test_an_invalid_matrix_is_an_error(graph: Any, message: str) -> None:

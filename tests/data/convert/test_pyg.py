@@ -98,7 +98,7 @@ def test_an_object_with_an_edge_index_is_accepted() -> None:
             data(2, [], x=torch.ones(2, 1, 1)),
             r"expected x as numbers \[2, columns\], got float64 \[2, ",
         ),
-        (data(1, [], x=torch.tensor([[torch.nan]])), "expected finite x, got NaN or infinity"),
+        (data(1, [], x=torch.tensor([[torch.nan]])), "expected finite x, got NaN, infinity or"),
         (data(2, [(0, 1)], edge_attr=torch.ones(2)), r"expected edge_attr as numbers \[1, columns"),
         (
             data(2, [(0, 1)], edge_weight=torch.ones(1, 2)),
@@ -140,3 +140,38 @@ def test_an_invalid_pyg_graph_is_an_error(graph: Any, message: str) -> None:
 def test_graphs_with_different_fields_are_an_error(first: Any, second: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         as_raw([data(1, [], **first), data(1, [], **second)])
+
+
+def test_sparse_and_quantized_features_are_converted() -> None:
+    x = torch.eye(2)
+    quantized = torch.quantize_per_tensor(x, 0.5, 0, torch.qint8)
+    for form in (x.to_sparse(), x.to_sparse_csr(), quantized):
+        raw = as_raw([SimpleNamespace(edge_index=torch.zeros(2, 0).long(), x=form)])
+        assert raw.node_attributes.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("nodes", [2.5, -1, "a", 10**18, [2]])
+def test_a_number_of_nodes_that_is_no_count_is_an_error(nodes: Any) -> None:
+    graph = SimpleNamespace(edge_index=np.zeros((2, 0), int), num_nodes=nodes)
+    with pytest.raises(DataError, match="graph 0: expected num_nodes to be an integer from 0 to"):
+        as_raw([graph])
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.eye(2, device="meta"), "graph 0: x: expected a tensor that can be converted"),
+        (torch.eye(2).to(torch.complex64).conj(), "expected x as numbers"),
+        (np.ma.masked_array(np.eye(2), np.eye(2)), "graph 0: x: expected no masked values"),
+        (np.full((2, 1), 1e39), "expected finite x, got NaN, infinity or numbers above 3.4e.38"),
+        (5, "expected x with one row for each node, got 5"),
+    ],
+)
+def test_features_of_another_kind_are_an_error(x: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        as_raw([SimpleNamespace(edge_index=torch.tensor([[0], [1]]), x=x)])
+
+
+def test_weights_may_be_a_list() -> None:
+    graph = SimpleNamespace(edge_index=[[0, 1], [1, 0]], num_nodes=2, edge_weight=[1.0, 2.5])
+    assert as_raw([graph]).edge_weights.tolist() == [2.5, 1]

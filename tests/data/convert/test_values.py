@@ -78,12 +78,31 @@ def test_y_replaces_the_targets_of_the_graphs() -> None:
         ([1, None], "graph 1: expected a class .*, got None"),
         (["a", 0.5], "graph 1: expected a class .*, got 0.5. Give all graphs the same"),
         (np.zeros((2, 2), int), r"graph 0: expected a class .*, got \[0, 0\]"),
-        ([0.5, float("nan")], r"graph 1: expected finite numbers as targets, got \[nan\]"),
+        ([0.5, float("nan")], r"graph 1: expected finite numbers as targets, .* got \[nan\]"),
         ([0.5, 10**400], "graph 1: expected finite numbers as targets"),
         ([[0.5, 1.5], [0.5]], "graph 1: expected 2 targets, as in graph 0, got 1"),
-        ([[0.5], []], "graph 1: expected finite numbers as targets, got"),
+        ([[0.5], []], "graph 1: expected finite numbers as targets, .* got"),
     ],
 )
 def test_an_invalid_y_is_an_error(y: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         as_raw([PAIR, PAIR], y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ma.masked_array([1, 2], [False, True]), "y: expected no masked values"),
+        ([0, 10**5000], "graph 1: expected a class of 1 to 4000 .* got an integer of 16610 bits"),
+        (["a", "\ud800"], "graph 1: expected a class of 1 to 4000 valid characters"),
+        (["a", ""], "graph 1: expected a class of 1 to 4000 valid characters, got ''"),
+    ],
+)
+def test_a_class_without_a_proper_name_is_an_error(y: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        as_raw([TRIANGLE, PAIR], y)
+
+
+def test_a_masked_adjacency_matrix_is_an_error() -> None:
+    with pytest.raises(DataError, match="graph 0: adjacency: expected no masked values"):
+        as_raw([np.ma.masked_array(PAIR, PAIR > 0)])
