@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -40,10 +42,12 @@ def _check(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
         raise ModelError(f"the parameters do not match config.json ({missing[0]} is missing)")
     if unknown := sorted(tensors.keys() - expected.keys()):
         raise ModelError(f"the parameters do not match config.json (unexpected {unknown[0]!r})")
-    dtype = next(iter(tensors.values())).dtype if tensors else DTYPES[0]
+    types = Counter(tensors[name].dtype for name in expected)  # not in the order of the file
+    dtype = types.most_common(1)[0][0] if types else DTYPES[0]
     if dtype not in DTYPES:
         raise ModelError(f"expected parameters of type float32 or float64, got {_name(dtype)}")
-    for name, tensor in tensors.items():
+    for name in expected:
+        tensor = tensors[name]
         shape = tuple(expected[name].shape)
         if tuple(tensor.shape) != shape:
             raise ModelError(
