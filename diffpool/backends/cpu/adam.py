@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,33 +16,12 @@ from diffpool.backends.cpu.threads import num_threads
 MULTIPLICATIONS = 16  # that take as long as the update of one parameter, which is limited by memory
 
 
-def _plain(t: Tensor, dtype: torch.dtype = torch.float32) -> bool:
-    return t.dtype == dtype and t.is_cpu and t.is_contiguous()
-
-
-def _accepts_adam(
-    parameters: Tensor,
-    grads: Sequence[Tensor],
-    gaps: Sequence[Tensor],
-    gradient: Tensor,
-    mean: Tensor,
-    square: Tensor,
-    decay: Tensor | None,
-    clip: Tensor,
-    rate: Tensor,
-    steps: Tensor,
-    present: Tensor,
-    betas: tuple[float, float],
-    eps: float,
-) -> bool:
-    models = len(parameters)
-    matrices = [parameters, mean, square, *([] if decay is None else [decay])]
-    return (
-        all(t.shape == parameters.shape and _plain(t) for t in matrices)
-        and all(t.shape == (models, 1) and _plain(t) for t in (clip, rate, steps))
-        and present.shape == (models,)
-        and _plain(present, torch.bool)
-        and all(map(_plain, grads))
+def _accepts_adam(parameters: Tensor, grads: Sequence[Tensor], *rest: Any, **named: Any) -> bool:
+    """Whether the kernel can read the tensors; it checks their lengths itself."""
+    others = [t for t in (*rest, *named.values()) if isinstance(t, Tensor)]
+    return all(
+        t.dtype in (torch.float32, torch.bool) and t.is_cpu and t.is_contiguous()
+        for t in (parameters, *grads, *others)
     )
 
 

@@ -1,4 +1,4 @@
-/* Kernels for the CPU, float32: the layers of an encoder and the pooling of a level.
+/* Kernels for the CPU, float32: the layers of an encoder, the pooling of a level, and Adam.
  *
  * With PyTorch, a training step on small graphs takes about a thousand operations of a few microseconds each. Here all
  * layers of the networks of a level take one call, and so does a pooling. The kernels are optional: without a compiler the
