@@ -179,19 +179,11 @@ class _Network:
         return total
 
     def describe(
-        self,
-        graphs: Graphs,
-        x: Tensor,
-        kept: Tensor,
-        out: Tensor,
-        final: Tensor | None,
-        parameters: Sequence[Tensor],
-        transpose: bool = False,
+        self, kept: Tensor, out: Tensor, final: Tensor | None, parameters: Sequence[Tensor]
     ) -> list[Any]:
         """The arguments that `take_network` and `take_parameters` in `kernels.c` read."""
         plan = self.plan
-        words: list[Any] = [graphs.layout.models, *describe_graphs(graphs, transpose)]
-        words += [x.shape[1], x, self.columns, plan.concat, len(self.widths)]
+        words: list[Any] = [self.columns, plan.concat, len(self.widths)]
         for i, batch in enumerate(plan.batches):
             words += [batch.training, batch.momentum, batch.eps, *plan.flags[i]]
             words += [plan.widths[i], self.widths[i]]
@@ -201,6 +193,11 @@ class _Network:
         for i, batch in enumerate(plan.batches):
             words += [*parameters[4 * i : 4 * i + 4], batch.running_mean, batch.running_var]
         return words + list(parameters[4 * len(plan.batches) :])
+
+
+def _describe_input(graphs: Graphs, x: Tensor, transpose: bool = False) -> list[Any]:
+    """The arguments that `take_input` in `kernels.c` reads."""
+    return [graphs.layout.models, *describe_graphs(graphs, transpose), x.shape[1], x]
 
 
 def _run(graphs: Graphs, x: Tensor, networks: list[_Network]) -> tuple[Tensor, ...]:
@@ -225,7 +222,7 @@ class _Encoders(torch.autograd.Function):
         work = n * sum(network.work(d) for network in networks)
         ctx.call = (num_threads() if work > ALONE else 1, models == 1 and work > CHUNKED)
         ctx.workspace = 1  # the largest of all networks, for one model
-        words: list[Any] = []
+        words: list[Any] = [*ctx.call, *_describe_input(graphs, x), len(networks)]
         saved: list[Tensor | None] = []
         start = 0
         for network in networks:
@@ -239,10 +236,10 @@ class _Encoders(torch.autograd.Function):
                 x.new_empty(n, network.width),
                 x.new_empty(n, network.final) if network.final else None,
             )
-            words += network.describe(graphs, x, *buffers, own)
+            words += network.describe(*buffers, own)
             ctx.workspace = max(ctx.workspace, workspace)
             saved += buffers
-        _kernels.layers_forward(*ctx.call, len(networks), *words)
+        _kernels.layers_forward(*words)
         ctx.graphs, ctx.networks = graphs, networks
         ctx.save_for_backward(x, *saved, *parameters)
         outs = zip(saved[1::3], saved[2::3], strict=True)
@@ -257,13 +254,14 @@ class _Encoders(torch.autograd.Function):
         needs_x, needs_adj = ctx.needs_input_grad[:2]
         tasks = 1 if ctx.call[1] else len(networks) * graphs.layout.models  # side by side
         workspace = _workspace(ctx.workspace * min(ctx.call[0], tasks))
-        words: list[Any] = [*ctx.call, workspace, len(networks)]
+        words: list[Any] = [*ctx.call, workspace]
+        words += [*_describe_input(graphs, x, transpose=True), len(networks)]
         input_grads, parameter_grads, start = [], [], 0
         for number, network in enumerate(networks):
             own = parameters[start : start + len(network.plan.parameters)]
             start += len(own)
             buffers = saved[3 * number : 3 * number + 3]
-            words += network.describe(graphs, x, *buffers, own, transpose=True)
+            words += network.describe(*buffers, own)
             grad_x = torch.empty_like(x) if needs_x or needs_adj else None
             grad_adj = torch.zeros_like(graphs.adj) if needs_adj else None
             grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None

@@ -102,8 +102,12 @@ static void take_graphs(Arguments *from, Graphs *graphs) {
         take_edges(from, graphs, &graphs->indptr, &graphs->indices, &graphs->values);
 }
 
-/* The networks of a call, each with all its models: first the rows of model 0, then those of model 1, and so on. */
+/* The networks of a call, each with all its models: first the rows of model 0, then those of model 1, and so on. All read
+ * the same input. */
 typedef struct {
+    Graphs graphs;
+    i64 models, d; /* d: columns of x */
+    const float *x;
     Encoder *encoders; /* [count] */
     i64 count;
     int forward, threads;
@@ -112,21 +116,28 @@ typedef struct {
     i64 share;   /* floats of it */
 } Networks;
 
-/* Read one network and create an encoder for each of its models; returns their number, 0 after an error. */
-static i64 take_network(Arguments *from, Networks *networks) {
+static void take_input(Arguments *from, Networks *networks) {
+    Graphs *graphs = &networks->graphs;
+    const i64 models = networks->models = width(from);
+    take_graphs(from, graphs);
+    networks->d = width(from);
+    networks->x = floats(from, graphs->n * networks->d);
+    if (models < 1 || graphs->n % models || graphs->graphs % models)
+        refuse("expected %lld models with the same number of rows, got %lld rows", models, graphs->n);
+}
+
+/* Read one network and create an encoder for each model; returns the first of them, NULL after an error. */
+static Encoder *take_network(Arguments *from, Networks *networks) {
     Encoder e;
     memset(&e, 0, sizeof e);
     e.threads = networks->chunked ? networks->threads : 1;
-    const i64 models = width(from);
-    take_graphs(from, &e.graphs);
-    const i64 n = e.graphs.n, d = width(from);
-    const float *x = floats(from, n * d);
+    e.graphs = networks->graphs;
+    const i64 n = e.graphs.n, models = networks->models;
     const i64 *columns = maybe_integers(from, n);
     e.concat = integer(from);
     e.count = integer(from);
     if (e.count < 1 || e.count > MAX_LAYERS) refuse("expected up to %lld layers, got %lld", MAX_LAYERS, e.count);
-    if (models < 1 || n % models || e.graphs.graphs % models) refuse("expected %lld models with the same number of rows, got %lld rows", models, n);
-    if (PyErr_Occurred()) return 0;
+    if (PyErr_Occurred()) return NULL;
     for (i64 i = 0; i < e.count; i++) {
         Layer *layer = e.layers + i;
         layer->training = integer(from);
@@ -143,10 +154,10 @@ static i64 take_network(Arguments *from, Networks *networks) {
     for (i64 r = 0; columns && r < n && !PyErr_Occurred(); r++)
         if (columns[r] < 0 || columns[r] > e.layers[e.count - 1].width)
             refuse("expected up to %lld columns in a row, got %lld", e.layers[e.count - 1].width, columns[r]);
-    if (PyErr_Occurred()) return 0;
-    e.kept = floats(from, measure(&e, d, models));
+    if (PyErr_Occurred()) return NULL;
+    e.kept = floats(from, measure(&e, networks->d, models));
     e.out = floats(from, n * e.ldo);
-    arrange(&e, x, models);
+    arrange(&e, networks->x, models);
     e.has_final = integer(from);
     if (e.has_final) {
         e.inputs = width(from);
@@ -158,12 +169,13 @@ static i64 take_network(Arguments *from, Networks *networks) {
     Encoder *grown = PyErr_Occurred() ? NULL : realloc(networks->encoders, sizeof(Encoder) * (networks->count + models));
     if (!grown) {
         if (!PyErr_Occurred()) PyErr_NoMemory();
-        return 0;
+        return NULL;
     }
     networks->encoders = grown;
+    Encoder *first = grown + networks->count;
     const i64 own_rows = n / models, own_graphs = e.graphs.graphs / models;
     for (i64 k = 0; k < models; k++) {
-        Encoder *own = grown + networks->count + k;
+        Encoder *own = first + k;
         *own = e;
         own->begin = own->end = k * own_rows;
         own->last = (k + 1) * own_rows;
@@ -176,7 +188,7 @@ static i64 take_network(Arguments *from, Networks *networks) {
         for (i64 i = 0; i < e.count; i++) own->layers[i].statistics += k * 3 * e.layers[i].width;
     }
     networks->count += models;
-    return PyErr_Occurred() ? 0 : models;
+    return PyErr_Occurred() ? NULL : first;
 }
 
 /* Read a tensor of parameters; set a field of each model's encoder. */
@@ -252,21 +264,21 @@ static int threads_of(Arguments *from) {
     return (int)MAX(MIN(threads, MAX_THREADS), 1);
 }
 
-/* Arguments: threads, whether networks are divided into chunks, backward: the workspace of all threads, the number of
- * networks, then the networks. */
+/* Arguments: threads, whether networks are divided into chunks, backward: the workspace of all threads, then the input, the
+ * number of networks, and the networks. */
 static PyObject *run_layers(PyObject *const *args, Py_ssize_t count, int forward) {
     Arguments from = {args, count};
     Networks networks = {.forward = forward, .threads = threads_of(&from)};
     networks.chunked = integer(&from);
-    i64 space = 0, tasks = 0, models = 1;
+    i64 space = 0, tasks = 0;
     if (!forward) networks.work = contiguous(take(&from), torch.float32, &space);
+    take_input(&from, &networks);
     const i64 given = width(&from);
-    for (i64 k = 0; k < given && models && !PyErr_Occurred(); k++) {
-        models = take_network(&from, &networks);
-        if (!models) break;
-        Encoder *first = networks.encoders + networks.count - models;
-        take_parameters(&from, first, models);
-        if (!forward) take_gradients(&from, first, models);
+    for (i64 k = 0; k < given && !PyErr_Occurred(); k++) {
+        Encoder *first = take_network(&from, &networks);
+        if (!first) break;
+        take_parameters(&from, first, networks.models);
+        if (!forward) take_gradients(&from, first, networks.models);
         networks.share = MAX(networks.share, workspace(first, first->last - first->begin));
     }
     tasks = networks.chunked ? 1 : MIN(networks.threads, networks.count);
