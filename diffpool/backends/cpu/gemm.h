@@ -9,7 +9,6 @@
 #define FEW 18 /* rows of A for which packing B does not pay */
 
 typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
-typedef float Wide __attribute__((vector_size(64), aligned(4), may_alias)); /* a row of a panel */
 
 typedef int Index __attribute__((vector_size(32)));
 #if defined(__clang__)
@@ -34,12 +33,12 @@ INLINE void copy_few(float *to, const float *from, i64 m) {
 /* C = initial values (NULL: zero) + A · panel, for the first m columns of the panel */
 INLINE void tile(const int rows, Matrix a, const float *panel, i64 ldp, i64 k, float *c, i64 ldc, i64 m,
                  const float *initial, i64 ldi) {
-    Wide sum[TILE];
+    Vector sum[TILE][2];
     float edge[PANEL];
-    const Wide zero = {0};
+    const Vector zero = {0};
     for (int r = 0; r < rows; r++) {
         if (!initial) {
-            sum[r] = zero;
+            sum[r][0] = sum[r][1] = zero;
             continue;
         }
         const float *from = initial + r * ldi;
@@ -48,18 +47,24 @@ INLINE void tile(const int rows, Matrix a, const float *panel, i64 ldp, i64 k, f
             copy_few(edge, from, m);
             from = edge;
         }
-        sum[r] = *(const Wide *)from;
+        sum[r][0] = *(const Vector *)from;
+        sum[r][1] = *(const Vector *)(from + 8);
     }
     for (i64 t = 0; t < k; t++) {
-        const Wide row = *(const Wide *)(panel + t * ldp);
+        const Vector low = *(const Vector *)(panel + t * ldp), high = *(const Vector *)(panel + t * ldp + 8);
         const float *column = a.start + t * a.right;
         __builtin_prefetch(column + PANEL, 0, 2); /* columns of Aᵀ that later tiles read */
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) sum[r] += column[r * a.down] * row;
+        for (int r = 0; r < rows; r++) {
+            const float value = column[r * a.down];
+            sum[r][0] += value * low;
+            sum[r][1] += value * high;
+        }
     }
     for (int r = 0; r < rows; r++) {
         float *to = m < PANEL ? edge : c + r * ldc;
-        *(Wide *)to = sum[r];
+        *(Vector *)to = sum[r][0];
+        *(Vector *)(to + 8) = sum[r][1];
         if (m < PANEL) copy_few(c + r * ldc, edge, m);
     }
 }
@@ -96,15 +101,6 @@ INLINE void pack_transposed(const float *from, i64 ld, i64 depth, i64 width, flo
         for (i64 u = 0; u < depth; u++) panel[u * PANEL + v] = from[v * ld + u];
 }
 
-/* Prefetch what the next tile reads from A and writes to C. `rows`: rows of A from this tile on. The rows are too short for
- * the hardware's own prefetching; this saves 2 % of a training step. */
-INLINE void prefetch_tile(Matrix a, i64 rows, i64 depth, const float *c, i64 ldc) {
-    for (i64 r = TILE; r < MIN(2 * TILE, rows); r++) {
-        __builtin_prefetch(c + r * ldc, 1, 3);
-        for (i64 u = 0; a.right == 1 && u < depth; u += PANEL) __builtin_prefetch(a.start + r * a.down + u, 0, 3);
-    }
-}
-
 INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
     float packed[DEPTH * PANEL] __attribute__((aligned(64)));
     if (k == 0 && !add)
@@ -138,7 +134,6 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
                 const int first = t == 0 && !add;
                 const float *initial = !first ? to : bias ? bias + j : NULL;
                 const i64 ldi = first ? 0 : ldc;
-                prefetch_tile(part, n - i, depth, to, ldc);
                 switch (MIN(n - i, TILE)) {
                 case 6: tile(6, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
                 case 5: tile(5, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
