@@ -39,7 +39,7 @@ from diffpool.training import (
     Scores,
     TrainedModel,
     classification_metrics,
-    one_model_fits,
+    models_fit,
     outputs_of,
     regression_metrics,
     reserve_directory,
@@ -162,7 +162,7 @@ def _fit(
     rows: list[Epoch] = []
     state: dict[str, Tensor] = {}  # after the last complete epoch
     interrupted = False
-    with one_model_fits():
+    with models_fit(1):
         model = initial_models(method.architecture, [config.seed], dataset, [fold])
         cohort = Cohort(model, dataset, [fold], [config])
         if progress is not None:

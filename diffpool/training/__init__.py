@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from diffpool.training.memory import (
         TOO_LITTLE_FOR_ONE,
         is_out_of_memory,
-        one_model_fits,
+        models_fit,
         release_memory,
     )
     from diffpool.training.metrics import classification_metrics, metrics_text, regression_metrics
@@ -55,7 +55,7 @@ __all__ = [
     "load_model",
     "loss_weights",
     "metrics_text",
-    "one_model_fits",
+    "models_fit",
     "outputs_of",
     "regression_metrics",
     "release_memory",
@@ -77,7 +77,7 @@ __getattr__ = lazy_names(
         "answers": "Answers target_scale",
         "cohort": "Cohort Epoch fit_inputs train",
         "cohort_batches": "CohortBatch CohortBatches",
-        "memory": "TOO_LITTLE_FOR_ONE is_out_of_memory one_model_fits release_memory",
+        "memory": "TOO_LITTLE_FOR_ONE is_out_of_memory models_fit release_memory",
         "metrics": "classification_metrics metrics_text regression_metrics",
         "model_directory": "ModelCard Save reserve_directory save_model",
         "optimizer": "Optimizer",

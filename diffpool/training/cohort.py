@@ -23,6 +23,7 @@ from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier, Random, Standardize, check_models, take
 from diffpool.training.answers import Answers
 from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.memory import models_fit
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.scores import Scorer, Scores, score_sums
 from diffpool.training.settings import Training
@@ -142,14 +143,19 @@ class Cohort:
         return not any(self.active)
 
     def train_epoch(self) -> list[Epoch | None]:
-        """Train every active model for one epoch. Returns a row of metrics per model, None for stopped ones."""
+        """Train every active model for one epoch. Returns a row of metrics per model, None for stopped ones.
+
+        A TrainingError without a model means that memory does not suffice for this many models.
+        """
         start = time.perf_counter()
         active = self.active
         self._drop_stopped(active)
         self.epoch += 1
-        means = self.train_on([self._order(m) if active[m] else NO_GRAPHS for m in self.members])
+        orders = [self._order(m) if active[m] else NO_GRAPHS for m in self.members]
         validation = [self.folds[m].validation if active[m] else NO_GRAPHS for m in self.members]
-        scores = self.scorer(validation)
+        with models_fit(len(self.members)):
+            means = self.train_on(orders)
+            scores = self.scorer(validation)
         seconds = time.perf_counter() - start
         rows: list[Epoch | None] = [None] * len(self)
         for m, own_means, own_scores in zip(self.members, means.tolist(), scores, strict=True):

@@ -33,9 +33,13 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def one_model_fits() -> Iterator[None]:
-    """Turn a lack of memory for a single model into an error that says what to do."""
-    with enough_memory(TrainingError(TOO_LITTLE_FOR_ONE)):
+def models_fit(models: int) -> Iterator[None]:
+    """Turn a lack of memory for this many models into an error that says what to do."""
+    message = (
+        f"not enough memory to train {models} models side by side: "
+        "train fewer at a time, or try a smaller batch size"
+    )
+    with enough_memory(TrainingError(TOO_LITTLE_FOR_ONE if models == 1 else message)):
         yield
 
 

@@ -449,7 +449,9 @@ def test_a_kernel_agrees_with_its_reference(
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
-    ("operation", "backend", "case"), [p for p in TABLE if p.values[1] == "cpu"]
+    ("operation", "backend", "case"),
+    # Triton's interpreter takes too long for all of these
+    [p for p in TABLE if p.values[1] == "cpu" or torch.cuda.is_available()],
 )
 def test_a_kernel_shows_nan_and_infinity_where_its_reference_does(
     operation: str,
@@ -461,15 +463,15 @@ def test_a_kernel_shows_nan_and_infinity_where_its_reference_does(
     monkeypatch.setattr(sys.modules[__name__], "DEVICE", DEVICES[backend])
     if not case(torch.float32).served:
         pytest.skip("the reference runs this case")
-    weights = math.isnan(
-        value
-    )  # an infinite weight gives inf − inf, which depends on the order of a sum
+    # an infinite weight gives inf − inf, which depends on the order of a sum
+    weights = math.isnan(value)
     for index in range(len(floats_of(case(torch.float32), weights))):
         ours, theirs = case(torch.float32), case(torch.float32)
         for call in (ours, theirs):
             with torch.no_grad():
                 floats_of(call, weights)[index].flatten()[0] = value
-        assert KERNELS[operation, backend].accepts(*ours.args)
+        if (operation, backend) not in CAPTURED:
+            assert KERNELS[operation, backend].accepts(*ours.args)
         found = outcome(KERNELS[operation, backend].run, ours)
         with use_backend("reference"):
             expected = outcome(OPERATIONS[operation].reference, theirs)

@@ -21,6 +21,7 @@ from diffpool.training import (
     CohortBatches,
     Epoch,
     Training,
+    is_out_of_memory,
     score,
     score_cohort,
     train,
@@ -280,6 +281,22 @@ def test_a_loss_that_is_not_a_number_names_the_model(dataset: GraphDataset) -> N
 
 RATES = (0.3, 0.0, 0.6, 0.5)
 TWO_LAYERS = replace(SMALL, head=(5,))
+
+
+@pytest.mark.parametrize(("models", "words"), [(3, "3 models side by side"), (1, "one model")])
+def test_too_little_memory_is_refused_in_words(
+    dataset: GraphDataset, models: int, words: str
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    made = Cohort(
+        model_of(PAPER, models, [0, 1, 2][:models]), dataset, folds(models), configs(models)
+    )
+    made.in_training.register_forward_pre_hook(full)
+    with pytest.raises(TrainingError, match=f"not enough memory to train {words}") as caught:
+        made.train_epoch()
+    assert is_out_of_memory(caught.value)  # so that an evaluation can divide the cohort
 
 
 def members_of(

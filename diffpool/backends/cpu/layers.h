@@ -197,9 +197,10 @@ INLINE void make_unit(const Layer *layer, i64 r0, i64 r1, double *sum) {
         if (layer->l2) {
             const float size = sqrtf(dot(row, row, width));
             layer->length[i] = size < 1e-12f ? 1e-12f : size;
-            const float inverse = 1 / layer->length[i];
+            const float length = layer->length[i];
+            /* a division, so that a row with one column becomes exactly 1 or −1: batch normalization amplifies the rest */
 #pragma omp simd
-            for (i64 j = 0; j < width; j++) row[j] *= inverse;
+            for (i64 j = 0; j < width; j++) row[j] /= length;
         }
         if (relu) {
 #pragma omp simd

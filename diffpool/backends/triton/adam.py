@@ -25,7 +25,8 @@ def _adam(
         index = model * count + index
         p = tl.load(parameters + index, mask=here, other=0.0)
         g = tl.load(gradient + index, mask=here, other=0.0)
-        g = g * tl.minimum(tl.load(clip + model) / (tl.load(norm + model) + 1e-6), 1.0)
+        factor = tl.load(clip + model) / (tl.load(norm + model) + 1e-6)
+        g = g * tl.where(factor > 1, 1.0, factor)  # NaN stays NaN
         if DECAY:
             g += p * tl.load(decay + index, mask=here, other=0.0)
         m = tl.load(mean + index, mask=here, other=0.0)

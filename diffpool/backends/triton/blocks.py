@@ -40,6 +40,12 @@ def load_tile(tiles, starts, sizes, ROWS: tl.constexpr):
 
 
 @triton.jit
+def at_least(x, bound):
+    """The maximum of both; NaN stays NaN, unlike with `tl.maximum`."""
+    return tl.where(x < bound, bound, x)
+
+
+@triton.jit
 def reach(k, ld):
     """The number of columns of a local matrix that are read and written: k, rounded up to a multiple of four."""
     return tl.minimum((k + 3) // 4 * 4, ld)

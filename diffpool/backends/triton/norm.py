@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from diffpool.backends.triton.blocks import (
+    at_least,
     by_rows,
     column_limit,
     load_rows,
@@ -100,12 +101,12 @@ def _sums_of_rows(
         here = rows < end
         x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
         if L2:
-            size = tl.maximum(tl.sqrt(tl.sum(x * x, 1)), 1e-12)
+            size = at_least(tl.sqrt(tl.sum(x * x, 1)), 1e-12)
             tl.store(length + rows, size, mask=here)
             x = x / size[:, None]
         if SUMS:
             if RELU:
-                x = tl.maximum(x, 0.0)
+                x = at_least(x, 0.0)
             exact = x.to(tl.float64)
             one += exact
             other += exact * exact
@@ -166,7 +167,7 @@ def _statistics(
         spread = count > 1
         some = tl.maximum(count, 2.0)
         batch_mean = total / some
-        batch_var = tl.maximum(square / some - batch_mean * batch_mean, 0.0)
+        batch_var = at_least(square / some - batch_mean * batch_mean, 0.0)
         unbiased = batch_var * some / (some - 1)
         tl.store(
             to_mean, (mean + momentum * (batch_mean - mean)).to(tl.float32), mask=keep & spread
@@ -195,7 +196,7 @@ def _apply(
         if L2:
             x = x / tl.load(length + rows, mask=here, other=1.0)[:, None]
         if RELU:
-            x = tl.maximum(x, 0.0)
+            x = at_least(x, 0.0)
         mean = tl.load(statistics + model * 3 * d + column, mask=keep, other=0.0)
         inverse = tl.load(statistics + model * 3 * d + d + column, mask=keep, other=0.0)
         a = tl.load(scale + model * scale_stride + column, mask=keep, other=0.0)
@@ -221,7 +222,7 @@ def _backward_sums(
         if L2:
             x = x / tl.load(length + rows, mask=here, other=1.0)[:, None]
         if RELU:
-            x = tl.maximum(x, 0.0)
+            x = at_least(x, 0.0)
         mean = tl.load(statistics + model * 3 * d + column, mask=keep, other=0.0)
         inverse = tl.load(statistics + model * 3 * d + d + column, mask=keep, other=0.0)
         normal = (x - mean[None, :]) * inverse[None, :]
@@ -303,13 +304,13 @@ def _backward_rows(
             u = u / size[:, None]
         x = u
         if RELU:
-            x = tl.maximum(u, 0.0)
+            x = at_least(u, 0.0)
         g = a[None, :] * (g - b[None, :] - c[None, :] * (x - mean[None, :]))
         if RELU:
-            g = tl.where(u > 0, g, 0.0)
+            g = tl.where(u <= 0, 0.0, g)
         if L2:
             # too short to normalize: the norm counts as a constant; u is zero in columns that do not exist
-            along = tl.where(size > 1e-12, tl.sum(g * u, 1), 0.0)
+            along = tl.where(size <= 1e-12, 0.0, tl.sum(g * u, 1))
             g = (g - u * along[:, None]) / size[:, None]
         store_rows(grad_h, g, rows, here, column, limit, ldo, LOCAL)
 

@@ -19,6 +19,7 @@ from diffpool.backends.triton.blocks import (
     DEPTH,
     add_product,
     add_transposed,
+    at_least,
     block_arguments,
     by_rows,
     column_block,
@@ -79,7 +80,7 @@ def _softmax_rows(
         total = tl.sum(p, 1)
         p = p / total[:, None]
         store_rows(s, p, rows, here, column, k, lds, True)
-        spread = tl.where(p > 0, p * (tl.log(total)[:, None] - x), 0.0)
+        spread = tl.where(p <= 0, 0.0, p * (tl.log(total)[:, None] - x))
         tl.store(entropy + rows, tl.sum(spread, 1), mask=here)
 
 
@@ -112,7 +113,7 @@ def _softmax_backward_rows(
         here = rows < end
         p = load_rows(s, rows, here, column, k, lds, True)
         g = load_rows(grad, rows, here, column, k, lds, True)
-        g -= share * (tl.log(tl.maximum(p, 1.1754944e-38)) + 1)
+        g -= share * (tl.log(at_least(p, 1.1754944e-38)) + 1)
         along = tl.sum(p * g, 1)
         store_rows(out, p * (g - along[:, None]), rows, here, column, k, ldo, True)
 
@@ -178,10 +179,10 @@ def _losses(
         norm = _segment_sum(norms, start, n, BLOCK)
     largest = norm + _segment_sum(of_gram, first, k, BLOCK)
     squared = largest - 2 * _segment_sum(diagonal, first, k, BLOCK)
-    positive = squared > 8 * 1.1920929e-07 * largest + 1.1754944e-38
-    root = tl.sqrt(tl.where(positive, squared, 1.0))
-    tl.store(link + graph, tl.where(positive, root, 0.0).to(tl.float32))
-    tl.store(inverse_link + graph, tl.where(positive, 1.0 / root, 0.0).to(tl.float32))
+    zero = squared <= 8 * 1.1920929e-07 * largest + 1.1754944e-38
+    root = tl.sqrt(tl.where(zero, 1.0, squared))
+    tl.store(link + graph, tl.where(zero, 0.0, root).to(tl.float32))
+    tl.store(inverse_link + graph, tl.where(zero, 0.0, 1.0 / root).to(tl.float32))
     mean = _segment_sum(entropies, start, n, BLOCK) / tl.maximum(n, 1).to(tl.float64)
     tl.store(entropy + graph, mean.to(tl.float32))
 

@@ -98,11 +98,16 @@ def check(seed: int, compare: bool = True) -> None:
         expected = outcome(exact, graphs.to(dtype=torch.float64), x.double())
         exact.load_state_dict(state)
         single = outcome(exact.float(), graphs, x)
-    for number, (ours, theirs, close) in enumerate(zip(found, expected, single, strict=True)):
-        rounding = (close - theirs).abs().max().item() if close.numel() else 0.0
+    roundings = [
+        (a - b).abs().max().item() if a.numel() else 0.0
+        for a, b in zip(single, expected, strict=True)
+    ]
+    for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         bound = 1e-4 * (1 + theirs.abs().max().item() if theirs.numel() else 1.0)
         difference = (ours - theirs).abs().max().item() if ours.numel() else 0.0
-        assert difference <= max(bound, 20 * rounding), (seed, number, difference, rounding)
+        # the gradient of a bias before a batch normalization cancels: it has the rounding error of its terms
+        rounding = max(20 * roundings[number], 2 * max(roundings))
+        assert difference <= max(bound, rounding), (seed, number, difference, rounding)
 
 
 def main() -> None:

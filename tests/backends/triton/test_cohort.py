@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from diffpool.architecture import PAPER
 from diffpool.backends.capture import CapturedSteps
 from diffpool.builder import build
 from diffpool.data import GraphDataset, embedded, single_split
+from diffpool.errors import TrainingError
 from diffpool.experiments import evaluate, settings_for
 from diffpool.training import Cohort, EagerSteps, Optimizer, Training
 
@@ -127,3 +129,24 @@ def test_a_cohort_that_does_not_fit_is_trained_in_parts(
         notices[0]
         == "not enough memory for 10 models side by side: starting them again, 5 at a time"
     )
+
+
+def test_a_cohort_made_by_hand_says_that_memory_ran_out_during_capture(limited: Any) -> None:
+    """The first step of a capacity is not captured; memory that others take before the second step is missing then."""
+    dataset = embedded(60, seed=3, rungs=4).to("cuda")
+    made = cohort(dataset)
+    assert isinstance(made.stepper, CapturedSteps)
+    draw = made.stepper.drawing.draw
+
+    def with_little_memory(*arguments: Any) -> Any:
+        if torch.cuda.is_current_stream_capturing():
+            limited(torch.cuda.memory_reserved())
+        return draw(*arguments)
+
+    made.stepper.drawing.draw = with_little_memory  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="not enough memory to train 4 models side by side"):
+        made.train_epoch()
+    del made
+    gc.collect()
+    limited(2**33)
+    assert all(math.isfinite(loss) for loss in losses(cohort(dataset)))  # CUDA still works
