@@ -306,6 +306,14 @@ class SparseGraphs(_Graphs):
             prepared=self.prepared.select(chosen, nodes, layout),
         ), nodes
 
+    def repeated(self, models: int) -> SparseGraphs:
+        """The same graphs for each of M models side by side."""
+        if models == 1:
+            return self
+        sizes = self.layout.sizes.repeat(models)
+        layout = Layout.from_sizes(sizes, self.degree.device, models)
+        return self.select(torch.arange(len(self)).repeat(models), layout)[0]
+
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> SparseGraphs:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from diffpool.checksums import Arrays, DamagedFileError, load_arrays, save_arrays
 from diffpool.errors import SettingError
-from diffpool.experiments.plan import Trained
+from diffpool.experiments.plan import Tested, Trained
 from diffpool.files import file_lock, remove_unfinished
 
 COHORT = "cohort."  # prefix of the tensors of the models in training
@@ -44,6 +44,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     arrays = {
         f"done.{name}": np.array(values.pop("curve"), np.float64) for name, values in done.items()
     }
+    for name, values in done.items():
+        for part, array in (values.pop("tested") or {}).items():
+            arrays[f"tested.{part}.{name}"] = array
     for name, tensor in checkpoint.cohort.items():
         arrays[f"{COHORT}{name}"] = tensor.detach().cpu().numpy()
     about = {
@@ -74,7 +77,11 @@ def load_checkpoint(path: Path, notify: Callable[[str], None] = warnings.warn) -
 
 def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
     done = {
-        name: Trained(**values, curve=tuple(arrays[f"done.{name}"].tolist()))
+        name: Trained(
+            **values,
+            curve=tuple(arrays[f"done.{name}"].tolist()),
+            tested=_tested(arrays, name),
+        )
         for name, values in about["done"].items()
     }
     cohort = {
@@ -89,6 +96,12 @@ def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
         peak_memory=about["peak_memory"],
         max_models=about["max_models"],
     )
+
+
+def _tested(arrays: Arrays, name: str) -> Tested | None:
+    if f"tested.y.{name}" not in arrays:
+        return None
+    return Tested(arrays[f"tested.y.{name}"], arrays[f"tested.outputs.{name}"])
 
 
 def remove_checkpoint(path: Path) -> None:

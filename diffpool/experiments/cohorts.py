@@ -11,7 +11,7 @@ import torch
 from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
-from diffpool.experiments.plan import Results, Task, Trained
+from diffpool.experiments.plan import Results, Task, Tested, Trained
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Cohort,
@@ -97,7 +97,7 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
     """What is kept of each model of a finished cohort. Models with test graphs are tested in their best epoch."""
     cohort.restore_best()
     scores = score_cohort(cohort.model, cohort.batches, [task.split.test for task in tasks])
-    metrics = _test_metrics(tasks, cohort)
+    tested = _test_outputs(tasks, cohort)
     parameters = sum(p[0].numel() for p in cohort.model.parameters())
     seen = graphs_seen(cohort)
     trained = {}
@@ -114,25 +114,43 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             parameters=parameters,
             graphs=seen[m],
             seconds=cohort.seconds * seen[m] / max(sum(seen), 1),
-            test_metrics=metrics[m],
+            test_metrics=_metrics(tested[m], cohort.dataset),
             failed=failed,
+            tested=tested[m] if task.keep_outputs else None,
         )
     return trained
 
 
-def _test_metrics(tasks: Sequence[Task], cohort: Cohort) -> list[dict[str, Any] | None]:
-    """Regression: the metrics of each model on its test graphs, in the units of the targets."""
+def _metrics(tested: Tested | None, dataset: GraphDataset) -> dict[str, Any] | None:
+    """Regression: the metrics on the test graphs, in the units of the targets."""
+    if tested is None or not dataset.regression:
+        return None
+    return regression_metrics(tested.y, tested.outputs)
+
+
+def _test_outputs(tasks: Sequence[Task], cohort: Cohort) -> list[Tested | None]:
+    """The outputs of each model for its test graphs.
+
+    None where they are not needed: without test graphs, and for classes unless the task keeps its outputs.
+    """
     dataset, parts = cohort.dataset, [task.split.test for task in tasks]
-    if not dataset.regression or not any(map(len, parts)):
+    needed = [len(t.split.test) > 0 and (dataset.regression or t.keep_outputs) for t in tasks]
+    if not any(needed):
         return [None] * len(tasks)
-    metrics: list[dict[str, Any] | None] = []
-    for task, graphs, outputs in zip(
-        tasks, parts, outputs_of(cohort.model, cohort.batches, parts), strict=True
-    ):
-        mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
-        y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu().numpy()
-        metrics.append(regression_metrics(y, outputs * sd + mean) if len(graphs) else None)
-    return metrics
+    found: list[Tested | None] = []
+    outputs_of_tasks = outputs_of(cohort.model, cohort.batches, parts)
+    for task, outputs, wanted in zip(tasks, outputs_of_tasks, needed, strict=True):
+        if not wanted:
+            found.append(None)
+            continue
+        graphs = torch.as_tensor(task.split.test, device=dataset.y.device)
+        y = dataset.y[graphs].cpu().numpy()
+        if dataset.regression:
+            mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
+            found.append(Tested(y, outputs * sd + mean))
+        else:
+            found.append(Tested(y, torch.from_numpy(outputs).softmax(-1).numpy()))
+    return found
 
 
 def graphs_seen(cohort: Cohort) -> list[int]:

@@ -32,6 +32,7 @@ from diffpool.experiments.plan import (
 from diffpool.experiments.protocols import (
     InnerCV,
     Nested,
+    Paper,
     Protocol,
     Tenfold,
     choose_kernel_protocol,
@@ -76,6 +77,10 @@ def evaluate(
     _check(repeats=repeats, cohort=cohort, seed=seed)
     method, dataset = prepared(method, dataset, preparing)
     _check_grid(method, dataset, protocol)
+    if method.training.ensemble > 1 and isinstance(protocol, Paper):
+        raise SettingError(
+            "the protocol paper evaluates single models: use the protocol tenfold or nested for an ensemble"
+        )
     if dataset.regression and not isinstance(protocol, Tenfold):
         raise SettingError(
             f"the protocol {protocol.name} needs classes, but {dataset.name} has targets: use the protocol tenfold"

@@ -26,6 +26,12 @@ class Method:
         return getattr(self.training if hasattr(self.training, name) else self.architecture, name)
 
 
+def title(method: Method) -> str:
+    """The name in records and tables: an ensemble is a row of its own."""
+    members = method.training.ensemble
+    return method.name if members == 1 else f"{method.name}, ensemble of {members}"
+
+
 # Every setting of a method, by name.
 METHOD_SETTINGS: dict[str, Setting] = {
     setting.name: setting for kind in (Training, Architecture) for setting in list_settings(kind)

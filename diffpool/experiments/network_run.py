@@ -18,6 +18,7 @@ from diffpool.experiments.checkpoint import (
     save_checkpoint,
 )
 from diffpool.experiments.cohorts import graphs_seen, make_cohort, next_tasks, results
+from diffpool.experiments.methods import title
 from diffpool.experiments.plan import FoldScore, Plan, Task
 from diffpool.experiments.protocols import Protocol
 from diffpool.experiments.provenance import commit, device_name, peak_memory, run_key, versions
@@ -49,7 +50,7 @@ class NetworkRun:
         self.watch, self.notify = watch, notify
         self.heading = Heading(
             key=run_key(plan, dataset, protocol),
-            method=plan.method.name,
+            method=title(plan.method),
             dataset=dataset.name,
             features=dataset.features,
             protocol=protocol.name,

@@ -12,11 +12,12 @@ import numpy as np
 from diffpool.baselines.prepare import Watch, prepare, resolved
 from diffpool.data import Fold, GraphDataset, read_folds, stratified_folds
 from diffpool.experiments.methods import Method, with_settings
+from diffpool.training.ensemble import member_fold
 
 FOLDS = 10
 
 # The index of a stage is the first number of the seeds derived for it: the order must not change.
-STAGES = ("folds", "fold", "point", "final", "hold-out", "inner")
+STAGES = ("folds", "fold", "point", "final", "hold-out", "inner", "member")
 
 FoldIndex = tuple[int, int]  # repeat, fold
 GivenFolds = str | Path | Sequence[Fold] | None
@@ -54,6 +55,15 @@ class Task:
     method: Method
     split: Fold
     may_fail: bool = False  # a loss of NaN is the result of this model, not an error of the run
+    keep_outputs: bool = False  # for the test graphs, because they are averaged
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The outputs of a model for its test graphs."""
+
+    y: np.ndarray  # true classes [B] or targets [B, T]
+    outputs: np.ndarray  # class probabilities [B, K] or predicted targets [B, T]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class Trained:
     seconds: float  # its share of the time of all models trained side by side
     test_metrics: dict[str, Any] | None = None  # regression: MAE, RMSE and R²
     failed: bool = False  # the loss became infinite or NaN: there is no result
+    tested: Tested | None = None  # if the task keeps its outputs
 
 
 Results = Mapping[str, Trained]  # by the names of the tasks
@@ -140,4 +151,17 @@ def make_task(
     seed = derived_seed(plan.seed, stage, repeat, fold, number)
     method = with_settings(plan.method, {**(changes or {}), "seed": seed})
     name = f"repeat {repeat}, fold {fold}" + ("" if stage == "fold" else f", {stage} {number}")
-    return Task(name, method, split, may_fail=stage == "point")
+    averaged = plan.method.training.ensemble > 1 and stage != "point"
+    return Task(name, method, split, may_fail=stage == "point", keep_outputs=averaged)
+
+
+def member_tasks(
+    plan: Plan, repeat: int, fold: int, stage: str, changes: Mapping[str, Any] | None = None
+) -> list[Task]:
+    """The members of the ensemble of a fold, each with its own validation graphs."""
+    tasks = []
+    for number in range(plan.method.training.ensemble):
+        seed = derived_seed(plan.seed, "hold-out", repeat, fold, number)
+        split = member_fold(plan.folds[repeat][fold], plan.y, seed)
+        tasks.append(make_task(plan, repeat, fold, stage, number, split, changes))
+    return tasks

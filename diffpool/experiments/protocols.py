@@ -23,10 +23,14 @@ from diffpool.experiments.plan import (
     Plan,
     Results,
     Task,
+    Trained,
     derived_seed,
     make_task,
+    member_tasks,
 )
 from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
+from diffpool.training.ensemble import ensemble_scores, mean_outputs
+from diffpool.training.metrics import regression_metrics
 
 
 @dataclass(frozen=True)
@@ -74,25 +78,38 @@ class Tenfold:
     summary: ClassVar[str] = PROTOCOL_SUMMARIES["tenfold"]
 
     def models(self, plan: Plan) -> int:
-        return len(plan.fold_indices())
+        return len(plan.fold_indices()) * plan.method.training.ensemble
 
     def tasks(self, plan: Plan, done: Results) -> list[Task]:
-        return [make_task(plan, r, f, "fold", 0, plan.folds[r][f]) for r, f in plan.fold_indices()]
+        return [task for r, f in plan.fold_indices() for task in self._members(plan, r, f)]
+
+    def _members(self, plan: Plan, repeat: int, fold: int) -> list[Task]:
+        if plan.method.training.ensemble > 1:
+            return member_tasks(plan, repeat, fold, "member")
+        return [make_task(plan, repeat, fold, "fold", 0, plan.folds[repeat][fold])]
 
     def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
         scores = []
-        for (repeat, fold), task in zip(plan.fold_indices(), self.tasks(plan, done), strict=True):
-            if task.name in done:
-                result = done[task.name]
-                accuracy, epoch = result.test_accuracy, result.epoch
-                details = {} if accuracy is not None else {"metrics": result.test_metrics}
-                scores.append(FoldScore(repeat, fold, accuracy, epoch, task, (result,), details))
+        for repeat, fold in plan.fold_indices():
+            tasks = self._members(plan, repeat, fold)
+            if not all(task.name in done for task in tasks):
+                continue
+            results = tuple(done[task.name] for task in tasks)
+            if len(tasks) > 1:
+                scores.append(ensemble_score(repeat, fold, tasks, results))
+                continue
+            accuracy, epoch = results[0].test_accuracy, results[0].epoch
+            details = {} if accuracy is not None else {"metrics": results[0].test_metrics}
+            scores.append(FoldScore(repeat, fold, accuracy, epoch, tasks[0], results, details))
         return scores
 
 
 @dataclass(frozen=True)
 class Nested:
-    """Errica et al. (2020): choose the settings on an inner hold-out; report the mean test accuracy of three runs."""
+    """Errica et al. (2020): choose the settings on an inner hold-out; report the mean test accuracy of three runs.
+
+    With an ensemble, its members replace the three runs, and the accuracy is that of the ensemble.
+    """
 
     name: ClassVar[str] = "nested"
     summary: ClassVar[str] = PROTOCOL_SUMMARIES["nested"]
@@ -101,7 +118,11 @@ class Nested:
     final_runs: int = 3
 
     def models(self, plan: Plan) -> int:
-        return len(plan.fold_indices()) * (len(points(self.grid)) + self.final_runs)
+        return len(plan.fold_indices()) * (len(points(self.grid)) + self._num_final(plan))
+
+    def _num_final(self, plan: Plan) -> int:
+        members = plan.method.training.ensemble
+        return members if members > 1 else self.final_runs
 
     def tasks(self, plan: Plan, done: Results) -> list[Task]:
         """The models of the selection; once all of them are trained, also those of the final runs."""
@@ -121,9 +142,8 @@ class Nested:
                 continue
             best = self._best(selection, done)
             results = [done[task.name] for task in final]
-            accuracies = [r.test_accuracy for r in results if r.test_accuracy is not None]
             chosen = done[selection[best].name]
-            details = {
+            details: dict[str, Any] = {
                 "chosen": points(self.grid)[best],
                 "points": len(selection),
                 "failed": [
@@ -132,13 +152,21 @@ class Nested:
                     if done[task.name].failed
                 ],
                 "validation_accuracy": 100 * chosen.validation_accuracy,
-                "runs": [
-                    {"seed": t.method.training.seed, "accuracy": 100 * a, "epoch": r.epoch}
-                    for t, r, a in zip(final, results, accuracies, strict=True)
-                ],
             }
-            trained = (*(done[task.name] for task in selection), *results)
+            trained = tuple(done[task.name] for task in selection)
+            if plan.method.training.ensemble > 1:
+                score = ensemble_score(repeat, fold, final, results)
+                scores.append(
+                    replace(score, results=trained + score.results, details=details | score.details)
+                )
+                continue
+            accuracies = [r.test_accuracy for r in results if r.test_accuracy is not None]
+            details["runs"] = [
+                {"seed": t.method.training.seed, "accuracy": 100 * a, "epoch": r.epoch}
+                for t, r, a in zip(final, results, accuracies, strict=True)
+            ]
             epoch = round(fmean(r.epoch for r in results))
+            trained = (*trained, *results)
             scores.append(
                 FoldScore(repeat, fold, fmean(accuracies), epoch, final[0], trained, details)
             )
@@ -171,6 +199,8 @@ class Nested:
 
     def _final(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
         point = points(self.grid)[self._best(self._selection(plan, repeat, fold), done)]
+        if plan.method.training.ensemble > 1:
+            return member_tasks(plan, repeat, fold, "final", point)
         outer = plan.folds[repeat][fold]
         graphs = np.union1d(outer.train, outer.validation)
         tasks = []
@@ -180,6 +210,28 @@ class Nested:
             split = Fold(train, validation, outer.test)
             tasks.append(make_task(plan, repeat, fold, "final", number, split, point))
         return tasks
+
+
+def ensemble_score(
+    repeat: int, fold: int, tasks: Sequence[Task], results: Sequence[Trained]
+) -> FoldScore:
+    """The score of the mean of the models of a fold, with those of its members as details."""
+    tested = [result.tested for result in results if result.tested is not None]
+    y, outputs = tested[0].y, np.stack([own.outputs for own in tested])
+    epoch = round(fmean(result.epoch for result in results))
+    members = {
+        "members": len(tested),
+        "seeds": [task.method.training.seed for task in tasks],
+        "epochs": [result.epoch for result in results],
+    }
+    if y.ndim > 1:  # targets
+        metrics = regression_metrics(y, mean_outputs(outputs))
+        details = {"metrics": metrics, **members}
+        details["member_metrics"] = [result.test_metrics for result in results]
+        return FoldScore(repeat, fold, None, epoch, tasks[0], tuple(results), details)
+    scores = ensemble_scores(y, outputs)
+    accuracy = scores.pop("accuracy") / 100
+    return FoldScore(repeat, fold, accuracy, epoch, tasks[0], tuple(results), members | scores)
 
 
 @dataclass(frozen=True)

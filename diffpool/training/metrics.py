@@ -30,6 +30,20 @@ def classification_metrics(y: np.ndarray, probabilities: np.ndarray) -> dict[str
     }
 
 
+def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) -> float:
+    """The expected calibration error of class probabilities [B, C]: |accuracy − confidence|, averaged over graphs.
+
+    The confidence is the highest probability; graphs are divided into bins of equal width by it.
+    """
+    if not len(y):
+        return 0.0
+    confidence = probabilities.max(1).astype(np.float64)
+    hits = (probabilities.argmax(1) == y).astype(np.float64)
+    bin_of_graph = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    gaps = np.bincount(bin_of_graph, hits - confidence, bins)
+    return float(np.abs(gaps).sum() / len(y))
+
+
 def regression_metrics(y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Metrics of predicted targets [B, T]; for T > 1 the means over the targets, and those of each target.
 

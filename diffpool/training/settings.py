@@ -33,6 +33,13 @@ class Training:
     clip: float = setting(2.0, help="Maximum norm of the gradient.", above=0, group="Advanced")
     link_weight: float = setting(1.0, help="Weight of the link loss ‖A − SSᵀ‖.", low=0)
     entropy_weight: float = setting(1.0, help="Weight of the entropy loss of S.", low=0)
+    ensemble: int = setting(
+        1,
+        help="Number of models to train and average, each with its own seed and its own validation graphs.",
+        low=1,
+        high=1000,
+        searchable=False,
+    )
     class_weight: str | None = setting(
         None,
         help="Weights of the classes in the loss: balanced gives every class the same total weight.",
