@@ -43,8 +43,16 @@ def with_checksum(config: bytes) -> bytes:
     return sealed(blank) if blank != config else config
 
 
+def as_format_4(directory: Path) -> None:
+    """Turn the directory of a single model into one of the format before ensembles."""
+    config = {**read_config(directory), "format": 4}
+    (part,) = config.pop("parts")
+    write_config(directory, config | {name: part[name] for name in ("architecture", "training")})
+
+
 def as_format_3(directory: Path) -> None:
-    """Turn a model directory into one of the previous format, which has no checksums."""
+    """Turn the directory of a single model into one of the format without checksums."""
+    as_format_4(directory)
     weights_file(directory).rename(directory / "model.safetensors")
     config = {**read_config(directory), "format": 3}
     del config["checksum"], config["weights_sha256"]

@@ -537,7 +537,8 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
         return
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
     try:
-        draw_clusters(outcome.model, batch, outcome.dataset.class_names, out / "clusters.png")
+        model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
+        draw_clusters(model, batch, outcome.dataset.class_names, out / "clusters.png")
     except OSError as error:
         console.print(f"no picture: {out / 'clusters.png'} cannot be written ({error.strerror})")
 

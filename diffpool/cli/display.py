@@ -107,6 +107,8 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         "dataset": outcome.card.dataset,
         "epochs": len(outcome.epochs),
         "best_epoch": best.epoch,
+        "best_epochs": list(outcome.best_epochs),
+        "members": len(outcome.best_epochs),
         "validation_loss": best.validation_loss,
         "validation_accuracy": best.validation_accuracy,
         "test_graphs": len(outcome.fold.test),
@@ -120,15 +122,26 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
 def print_outcome(outcome: Outcome) -> None:
     """Print the best epoch and the scores on the test graphs."""
     best = outcome.best_epoch
-    console.print(
-        f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
-        f"{percent(best.validation_accuracy)}   ({outcome.seconds:.0f} s)"
-    )
+    if len(outcome.best_epochs) == 1:
+        console.print(
+            f"best epoch {best.epoch}: validation loss {best.validation_loss:.4f}"
+            f"{percent(best.validation_accuracy)}   ({outcome.seconds:.0f} s)"
+        )
+    else:
+        first, last = min(outcome.best_epochs), max(outcome.best_epochs)
+        console.print(
+            f"ensemble of {len(outcome.best_epochs)} models, best epochs {first} to {last}   "
+            f"({outcome.seconds:.0f} s)"
+        )
+        if (metrics := outcome.metrics("validation")) is not None:
+            print_scores(console, metrics, "validation ", matrix=False)
     if (metrics := outcome.metrics("test")) is not None:
         print_scores(console, metrics, "test ")
 
 
-def print_scores(shown: Console, metrics: dict[str, Any], title: str = "") -> None:
+def print_scores(
+    shown: Console, metrics: dict[str, Any], title: str = "", matrix: bool = True
+) -> None:
     """Print metrics and, for up to ten classes, the confusion matrix."""
     from diffpool.training import metrics_text
 
@@ -144,7 +157,7 @@ def print_scores(shown: Console, metrics: dict[str, Any], title: str = "") -> No
             soft_wrap=True,
         )
     names = [str(name) for name in metrics.get("classes", ())]
-    if 0 < len(names) <= 10:
+    if matrix and 0 < len(names) <= 10:
         shown_names = [Text(printable(name)) for name in names]
         table = Table("true class", title="predicted class")
         for label in shown_names:

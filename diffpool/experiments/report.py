@@ -42,6 +42,8 @@ def make_report(outcome: Outcome) -> dict[str, Any]:
         "split": split,
         "epochs": len(outcome.epochs),
         "best_epoch": outcome.best_epoch.epoch,
+        "best_epochs": list(outcome.best_epochs),  # of each member
+        "members": card.members,
         "parameters": sum(p.numel() for p in outcome.model.parameters()),
     }
     if not card.regression:
@@ -80,7 +82,7 @@ def as_markdown(report: dict[str, Any]) -> str:
         f"# {report['method']} on {_plain(report['dataset'])}",
         "",
         f"{report['graphs']} graphs: {sizes}; seed {report['seed']}. Features: {_plain(report['features'])}.",
-        f"Best of {report['epochs']} epochs: {report['best_epoch']}. {report['seconds']:.1f} s on "
+        f"{_epochs(report)}. {report['seconds']:.1f} s on "
         f"{report['device']}; {report['parameters']:,} parameters; finished {report['finished']}.",
         "",
         "## Scores",
@@ -113,6 +115,16 @@ def as_markdown(report: dict[str, Any]) -> str:
         lines.append(f"- {group}: {', '.join(shown)}")
     lines.append("- versions: " + ", ".join(f"{k} {v}" for k, v in report["versions"].items()))
     return "\n".join(lines) + "\n"
+
+
+def _epochs(report: dict[str, Any]) -> str:
+    best = report["best_epochs"]
+    if len(best) == 1:
+        return f"Best of {report['epochs']} epochs: {best[0]}"
+    return (
+        f"Ensemble of {len(best)} models; best of {report['epochs']} epochs: {min(best)} to {max(best)}. "
+        "A validation graph counts with the mean over the members that did not train on it"
+    )
 
 
 def _table(columns: list[str], rows: dict[str, list[Any]]) -> list[str]:

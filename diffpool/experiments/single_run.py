@@ -1,4 +1,4 @@
-"""Train one model of a method on one split of a data set."""
+"""Train one model of a method, or an ensemble of models, on one split of a data set."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from diffpool.experiments.checkpoint import (
 )
 from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
-from diffpool.experiments.plan import prepared
+from diffpool.experiments.plan import derived_seed, prepared
 from diffpool.experiments.provenance import training_key
 from diffpool.experiments.report import write_report
 from diffpool.files import atomic_write
@@ -44,9 +46,13 @@ from diffpool.training import (
     regression_metrics,
     reserve_directory,
     save_model,
-    score,
+    score_cohort,
     target_scale,
 )
+from diffpool.training.ensemble import member_fold
+from diffpool.training.model_directory import Part
+from diffpool.training.settings import Training
+from diffpool.training.step import task_loss
 
 CHECKPOINT = "checkpoint.safetensors"  # in the model directory, until the training is finished
 CHECKPOINT_SECONDS = 30.0
@@ -54,34 +60,51 @@ CHECKPOINT_SECONDS = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A trained model, and its metrics."""
+    """A trained model or ensemble, and its metrics."""
 
-    model: GraphClassifier
+    model: GraphClassifier  # all members side by side
     card: ModelCard
     dataset: GraphDataset  # prepared for the model
     fold: Fold
+    folds: tuple[Fold, ...]  # of each member; the test graphs are the same
     test: Scores  # for regression in units of the standard deviation of the training targets
     epochs: tuple[Epoch, ...]
     seconds: float
+    best_epochs: tuple[int, ...]  # of each member: the epoch with its lowest validation loss
     interrupted: bool = False  # stopped by Ctrl-C: the best model so far
 
     @property
     def best_epoch(self) -> Epoch:
+        """The best epoch of a single model; the last one that was the best of any member of an ensemble."""
         return [row for row in self.epochs if row.best][-1]
 
     def metrics(self, part: str) -> dict[str, Any] | None:
-        """Metrics on the validation or test graphs, in the units of the targets; None if there are no such graphs."""
-        graphs = getattr(self.fold, part)
-        if not len(graphs):
+        """Metrics on the validation or test graphs, in the units of the targets; None if there are no such graphs.
+
+        For an ensemble, those of the mean of its members. The members have different validation graphs: each graph
+        counts once, with the mean over the members that did not train on it.
+        """
+        parts = [getattr(fold, part) for fold in self.folds]
+        if not any(map(len, parts)):
             return None
         batches = CohortBatches(self.dataset, self.model.clusters)
-        (outputs,) = outputs_of(self.model, batches, [graphs])
-        y = self.dataset.y[torch.as_tensor(graphs, device=self.dataset.y.device)].cpu().numpy()
+        sums: dict[int, np.ndarray] = {}
+        counts: Counter[int] = Counter()
+        for graphs, logits in zip(parts, outputs_of(self.model, batches, parts), strict=True):
+            own = logits.astype(np.float64)
+            if not self.dataset.regression:
+                own = torch.from_numpy(own).softmax(-1).numpy()
+            for graph, row in zip(graphs.tolist(), own, strict=True):
+                sums[graph] = sums.get(graph, 0) + row
+                counts[graph] += 1
+        numbers = sorted(sums)
+        outputs = np.array([sums[graph] / counts[graph] for graph in numbers])
+        y = self.dataset.y[torch.as_tensor(numbers, device=self.dataset.y.device)].cpu().numpy()
         if self.dataset.regression:
             mean, sd = np.array(self.card.target_mean), np.array(self.card.target_sd)
             return regression_metrics(y * sd + mean, outputs * sd + mean)
         names = {"classes": list(self.card.class_names)}
-        return names | classification_metrics(y, torch.from_numpy(outputs).softmax(-1).numpy())
+        return names | classification_metrics(y, outputs)
 
     @property
     def trained(self) -> TrainedModel:
@@ -114,8 +137,9 @@ def fit(
     overwrite: bool = False,
     resume: bool = False,
 ) -> Outcome:
-    """Build, train and test a model.
+    """Build, train and test a model, or an ensemble of models side by side.
 
+    Every member of an ensemble has its own seed, and its own part of the training and validation graphs validates.
     With `out`, write a model directory, and metrics.jsonl after every epoch. The directory is locked meanwhile. One
     that holds a model already is an error, unless `overwrite` or `resume` is set. Ctrl-C ends the training: the best
     model so far is saved and tested like a finished one. Without `out`, or before the end of the first epoch, it
@@ -141,13 +165,13 @@ def _fit(
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
     config = method.training
+    folds, configs = _members(fold, dataset, config)
     mean: tuple[float, ...] = ()
     sd: tuple[float, ...] = ()
     if dataset.regression:
         dataset, mean, sd = _standardized(dataset, fold)
     card = ModelCard(
-        architecture=method.architecture,
-        training=config,
+        parts=(Part(method.architecture, config, (1.0,) * len(folds)),),
         num_features=dataset.num_features,
         largest=dataset.largest,
         class_names=dataset.class_names,
@@ -162,17 +186,17 @@ def _fit(
     rows: list[Epoch] = []
     state: dict[str, Tensor] = {}  # after the last complete epoch
     interrupted = False
-    with models_fit(1):
-        model = initial_models(method.architecture, [config.seed], dataset, [fold])
-        cohort = Cohort(model, dataset, [fold], [config])
+    with models_fit(len(folds)):
+        seeds = [own.seed for own in configs]
+        model = initial_models(method.architecture, seeds, dataset, folds)
+        cohort = Cohort(model, dataset, folds, configs)
         if progress is not None:
             rows, state = progress.resume() if resume else progress.start()
         if state:
             cohort.load_state(state)
         try:
             while not cohort.finished:
-                row = cohort.train_epoch()[0]
-                assert row is not None
+                row = _mean_row(cohort.train_epoch())
                 rows.append(row)
                 if progress is not None:
                     state = {name: tensor.clone() for name, tensor in cohort.state().items()}
@@ -190,15 +214,75 @@ def _fit(
         if save is not None:
             assert out is not None
             _save(Path(out), model, card, save)
-        test = score(model, replace(dataset, weights=None), fold.test)
+        test = _test(model, replace(dataset, weights=None), folds)
     if progress is not None and not interrupted:
         progress.finish()
     seconds = time.perf_counter() - start
-    outcome = Outcome(model, card, dataset, fold, test, tuple(rows), seconds, interrupted)
+    outcome = Outcome(
+        model=model,
+        card=card,
+        dataset=dataset,
+        fold=fold,
+        folds=tuple(folds),
+        test=test,
+        epochs=tuple(rows),
+        seconds=seconds,
+        best_epochs=tuple(cohort.best_epoch.tolist()),
+        interrupted=interrupted,
+    )
     if out is not None:
         with contextlib.suppress(OSError):  # a full disk: the model is what matters
             write_report(out, outcome)
     return outcome
+
+
+def _members(
+    fold: Fold, dataset: GraphDataset, config: Training
+) -> tuple[list[Fold], list[Training]]:
+    """The fold and the settings of each member; a single model has those that are given."""
+    if config.ensemble == 1:
+        return [fold], [config]
+    y = np.zeros(len(dataset), np.int64) if dataset.regression else dataset.y.cpu().numpy()
+    folds, configs = [], []
+    for number in range(config.ensemble):
+        folds.append(member_fold(fold, y, derived_seed(config.seed, "hold-out", number)))
+        configs.append(replace(config, seed=derived_seed(config.seed, "member", number)))
+    return folds, configs
+
+
+def _mean_row(rows: Sequence[Epoch | None]) -> Epoch:
+    """The row of a single model; for an ensemble, the means over the members in training."""
+    found = [row for row in rows if row is not None]
+    if len(rows) == 1:
+        return found[0]
+
+    def mean(name: str) -> Any:
+        values = [getattr(row, name) for row in found]
+        return None if None in values else fmean(values)
+
+    names = ("train_loss", "train_class_loss", "train_accuracy")
+    means = {name: mean(name) for name in (*names, "validation_loss", "validation_accuracy")}
+    best = any(row.best for row in found)
+    return Epoch(epoch=found[0].epoch, **means, best=best, seconds=found[0].seconds)
+
+
+def _test(model: GraphClassifier, dataset: GraphDataset, folds: Sequence[Fold]) -> Scores:
+    """Loss and accuracy on the test graphs, of the mean of all members."""
+    graphs = folds[0].test
+    if len(folds) == 1 or not len(graphs):
+        return score_cohort(model, CohortBatches(dataset, model.clusters), [f.test for f in folds])[
+            0
+        ]
+    batches = CohortBatches(dataset, model.clusters)
+    found = np.stack(outputs_of(model, batches, [graphs] * len(folds)))
+    outputs = torch.from_numpy(found).double()  # [M, B, K]
+    y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu()
+    if dataset.regression:
+        return Scores(float(task_loss(outputs.mean(0), y.double()).mean()), None)
+    mean = outputs.softmax(-1).mean(0)
+    return Scores(
+        float(task_loss(mean.log(), y).mean()), float((mean.argmax(-1) == y).double().mean())
+    )
 
 
 class _Progress:

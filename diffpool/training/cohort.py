@@ -35,7 +35,10 @@ NO_GRAPHS = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Epoch:
-    """Metrics of one model after one epoch: losses averaged over graphs, accuracies from 0 to 1."""
+    """Metrics of one model after one epoch: losses averaged over graphs, accuracies from 0 to 1.
+
+    For an ensemble, the means over the members that are still in training.
+    """
 
     epoch: int
     train_loss: float  # with the auxiliary losses
@@ -43,7 +46,7 @@ class Epoch:
     train_accuracy: float | None  # None for regression, here and below
     validation_loss: float  # without the auxiliary losses; decides on early stopping
     validation_accuracy: float | None
-    best: bool  # the lowest validation loss so far
+    best: bool  # the lowest validation loss so far; of any member
     seconds: float  # of all models side by side
 
 

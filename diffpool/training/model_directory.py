@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from diffpool.architecture import MAX_SIZE, Architecture, cluster_counts
 from diffpool.builder import build
@@ -31,20 +32,33 @@ from diffpool.nn import GraphClassifier
 from diffpool.training.parameters import from_bytes, load_parameters, to_bytes
 from diffpool.training.settings import Training
 
-FORMAT = 4
+FORMAT = 5
 CONFIG, LOCK = "config.json", ".lock"
 WEIGHTS = re.compile(r"model-[0-9a-f]{16}\.safetensors")
 WITHOUT_CHECKSUM = "model.safetensors"  # the parameters in format 3, which is still read
 MAX_NODES = 2**31 - 1
-LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1}  # settings that older models lack
+# settings that older models lack
+LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1, "ensemble": 1}
+MAX_MEMBERS = 10_000
+
+# One or more models of one architecture side by side; or several of these, as the members of a mixed ensemble.
+Model = GraphClassifier | nn.ModuleList
+
+
+@dataclass(frozen=True)
+class Part:
+    """Models of one architecture, side by side."""
+
+    architecture: Architecture
+    training: Training  # of the first model
+    weights: tuple[float, ...] = (1.0,)  # of each model in the mean of an ensemble
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What is needed to rebuild a model and to prepare its inputs, and where the model comes from."""
+    """What is needed to rebuild a model or an ensemble and to prepare its inputs, and where it comes from."""
 
-    architecture: Architecture
-    training: Training
+    parts: tuple[Part, ...]  # of the ensemble; a single model is one part with one weight
     num_features: int
     largest: int  # nodes of the largest graph; determines the maximum number of clusters
     class_names: tuple[Label, ...]  # as they were given; empty for regression
@@ -54,6 +68,21 @@ class ModelCard:
     directed: bool = False  # trained on edges as given, without their missing reverse edges
     target_mean: tuple[float, ...] = ()  # regression: mean and sd of the training targets
     target_sd: tuple[float, ...] = ()
+
+    @property
+    def architecture(self) -> Architecture:
+        """The architecture of the first model."""
+        return self.parts[0].architecture
+
+    @property
+    def training(self) -> Training:
+        """The training settings of the first model."""
+        return self.parts[0].training
+
+    @property
+    def members(self) -> int:
+        """The number of models: 1 unless this is an ensemble."""
+        return sum(len(part.weights) for part in self.parts)
 
     @property
     def regression(self) -> bool:
@@ -67,22 +96,27 @@ class ModelCard:
     def num_edge_features(self) -> int:
         return 0 if self.feature_map is None else self.feature_map.num_edge_features
 
-    def build(self) -> GraphClassifier:
-        """A new model with random parameters."""
-        return build(
-            self.architecture,
-            self.num_features,
-            self.num_outputs,
-            self.largest,
-            edge_features=self.num_edge_features,
-        )
+    def build(self) -> Model:
+        """A new model, or a new ensemble, with random parameters."""
+        models = [
+            build(
+                part.architecture,
+                self.num_features,
+                self.num_outputs,
+                self.largest,
+                len(part.weights),
+                edge_features=self.num_edge_features,
+            )
+            for part in self.parts
+        ]
+        return models[0] if len(models) == 1 else nn.ModuleList(models)
 
 
-Save = Callable[[GraphClassifier, ModelCard], None]  # writes a model to a reserved directory
+Save = Callable[[Model, ModelCard], None]  # writes a model to a reserved directory
 
 
 def save_model(
-    directory: str | Path, model: GraphClassifier, card: ModelCard, overwrite: bool = True
+    directory: str | Path, model: Model, card: ModelCard, overwrite: bool = True
 ) -> None:
     """Write a model directory.
 
@@ -121,7 +155,7 @@ def reserve_directory(directory: str | Path, overwrite: bool = False) -> Iterato
         yield lambda model, card: _write(directory, model, card)
 
 
-def _write(directory: Path, model: GraphClassifier, card: ModelCard) -> None:
+def _write(directory: Path, model: Model, card: ModelCard) -> None:
     """The parameters under a new name, then config.json, which names them; then remove the old parameters."""
     content = to_bytes(model)
     digest = hashlib.sha256(content).hexdigest()
@@ -167,16 +201,16 @@ def _weights_name(digest: str) -> str:
 
 def read_model(
     directory: str | Path, device: torch.device | str = "cpu"
-) -> tuple[GraphClassifier, ModelCard]:
-    """The model in evaluation mode, and its card."""
+) -> tuple[Model, ModelCard]:
+    """The model or the ensemble in evaluation mode, and its card."""
     directory = Path(directory)
     card, weights = _read_files(directory)
     try:
         tensors = from_bytes(weights)
-        if _num_layers(card.architecture) > len(tensors):
+        layers = sum(_num_layers(part.architecture) for part in card.parts)
+        if layers > len(tensors):
             raise ModelError(
-                f"the parameters do not match config.json (expected {_num_layers(card.architecture)} layers, "
-                f"got {len(tensors)} tensors)"
+                f"the parameters do not match config.json (expected {layers} layers, got {len(tensors)} tensors)"
             )
         with torch.device("meta"):  # shapes only, so that absurd ones need no memory
             model = card.build()
@@ -238,13 +272,17 @@ def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
     """The content of config.json: the card, and the SHA-256 of the file with the parameters (empty in format 3)."""
     try:
         content = json.loads(config)
-        if content["format"] not in (3, FORMAT):
+        if content["format"] not in (3, 4, FORMAT):
             raise ModelError(
                 f"{path}: expected format {FORMAT}, got {content['format']}: another version of diffpool wrote it"
             )
-        if content["format"] == FORMAT and not is_intact(config):
+        if content["format"] != 3 and not is_intact(config):
             raise ModelError(f"{path}: the file is damaged or was edited (its checksum is wrong)")
-        if content["format"] != FORMAT:
+        if content["format"] != FORMAT:  # a single model
+            content["parts"] = [
+                {name: content[name] for name in ("architecture", "training")} | {"weights": [1.0]}
+            ]
+        if content["format"] == 3:
             return _card(content), ""
         digest = content["weights_sha256"]
         if type(digest) is not str or not re.fullmatch("[0-9a-f]{64}", digest):
@@ -263,8 +301,7 @@ def _card(content: dict[str, Any]) -> ModelCard:
     card = ModelCard(
         **{
             **{f.name: content[f.name] for f in fields(ModelCard)},
-            "architecture": _dataclass(Architecture, content["architecture"]),
-            "training": _dataclass(Training, content["training"]),
+            "parts": _parts(content["parts"]),
             "class_names": _class_names(content["class_names"]),
             "feature_map": _feature_map(content["feature_map"]),
             "target_mean": _numbers(content["target_mean"]),
@@ -277,9 +314,12 @@ def _card(content: dict[str, Any]) -> ModelCard:
     counts = (card.num_features, card.largest, card.num_outputs)
     if any(type(n) is not int or not 0 <= n <= MAX_NODES for n in counts) or card.num_outputs == 0:
         raise ValueError(f"expected numbers of features, nodes and classes, got {counts}")
-    clusters = cluster_counts(card.architecture, card.largest)
-    if any(count.ratio is None and count.max_count > MAX_SIZE for count in clusters):
-        raise ValueError(f"expected at most {MAX_SIZE} clusters, got more for {card.largest} nodes")
+    for part in card.parts:
+        clusters = cluster_counts(part.architecture, card.largest)
+        if any(count.ratio is None and count.max_count > MAX_SIZE for count in clusters):
+            raise ValueError(
+                f"expected at most {MAX_SIZE} clusters, got more for {card.largest} nodes"
+            )
     if card.class_names and (card.target_mean or card.target_sd):
         raise ValueError("expected classes or targets, got both")
     if len(card.target_mean) != len(card.target_sd) or any(sd <= 0 for sd in card.target_sd):
@@ -291,6 +331,23 @@ def _card(content: dict[str, Any]) -> ModelCard:
             f"expected {card.num_features} features, got a feature map with {card.feature_map.num_features}"
         )
     return card
+
+
+def _parts(values: Any) -> tuple[Part, ...]:
+    parts = tuple(
+        Part(
+            _dataclass(Architecture, part["architecture"]),
+            _dataclass(Training, part["training"]),
+            _numbers(part["weights"]),
+        )
+        for part in values
+    )
+    if type(values) is not list or not parts or not all(part.weights for part in parts):
+        raise ValueError("expected parts with a weight for each model")
+    weights = [weight for part in parts for weight in part.weights]
+    if len(weights) > MAX_MEMBERS or min(weights) <= 0:
+        raise ValueError(f"expected up to {MAX_MEMBERS} models with weights above 0")
+    return parts
 
 
 def _class_names(values: Any) -> tuple[Label, ...]:

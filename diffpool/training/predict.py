@@ -7,23 +7,25 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from diffpool.architecture import Architecture
 from diffpool.backends.cpu.threads import threads_for
 from diffpool.data import RawGraphs, as_raw, sparse_graphs
 from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
-from diffpool.nn import GraphClassifier, Prediction
+from diffpool.nn import GraphClassifier, Prediction, take
+from diffpool.training.ensemble import class_uncertainty, mean_outputs, target_spread
 from diffpool.training.memory import enough_memory
 from diffpool.training.metrics import classification_metrics, regression_metrics
-from diffpool.training.model_directory import ModelCard, read_model, save_model
+from diffpool.training.model_directory import Model, ModelCard, read_model, save_model
 
 BATCH_GRAPHS, BATCH_NODES = 100, 50_000  # a batch ends when it reaches either limit
 
@@ -37,14 +39,31 @@ class Outputs:
     """The outputs of a model for some graphs."""
 
     values: np.ndarray  # [B, K]: class probabilities, or predicted targets
+    uncertainty: dict[str, np.ndarray]  # by name, [B] for classes and [B, T] for targets
     unseen: Unseen
 
 
 class TrainedModel:
-    """A model with its card. It takes graphs in every form that `as_raw` takes."""
+    """A model, or an ensemble of models, with its card. It takes graphs in every form that `as_raw` takes.
 
-    def __init__(self, model: GraphClassifier, card: ModelCard):
+    The output of an ensemble is the mean of the outputs of its members. Clusters are those of its first member: the
+    clusters of different models do not correspond to each other.
+    """
+
+    def __init__(self, model: Model, card: ModelCard):
         self.model, self.card = model.eval(), card
+        parts = model if isinstance(model, nn.ModuleList) else [model]
+        self.parts = [cast(GraphClassifier, part) for part in parts]
+
+    @property
+    def members(self) -> list[TrainedModel]:
+        """The models of the ensemble; for a single model, the model itself."""
+        members = []
+        for part, about in zip(self.parts, self.card.parts, strict=True):
+            card = replace(self.card, parts=(replace(about, weights=(1.0,)),))
+            for number in range(len(about.weights)):
+                members.append(TrainedModel(take(part, [number]), card))
+        return members
 
     def predict(self, graphs: Any) -> np.ndarray:
         """The most likely class of each graph, in its original type: [B]; for regression the targets: [B] or [B, T]."""
@@ -66,28 +85,44 @@ class TrainedModel:
             raise ModelError(
                 "expected a model of classes, got a regression: it has no probabilities"
             )
-        found = [p.logits.log_softmax(-1) for p, _ in self._predictions(as_raw(graphs))]
-        return torch.cat(found).cpu().numpy()
+        weights = torch.tensor(self._weights()).log()[:, None, None]
+        found = [
+            (outputs.log_softmax(-1) + weights).logsumexp(0)
+            for outputs, _ in self._member_outputs(as_raw(graphs))
+        ]
+        return torch.cat(found).numpy()
+
+    def uncertainty(self, graphs: Any) -> dict[str, np.ndarray]:
+        """How uncertain the prediction of each graph is.
+
+        For classes, in nats: `entropy`, that of the predicted probabilities, and `disagreement`, the part of it that
+        comes from differences between the members of an ensemble: [B]. For targets, `sd` over the members: [B, T].
+        """
+        return self.outputs(as_raw(graphs)).uncertainty
 
     def embed(self, graphs: Any) -> np.ndarray:
-        """The embedding of each graph, from which the head of the model computes its output: [B, D]."""
-        vectors: list[Tensor] = []
+        """The embedding of each graph, from which the head of the model computes its output: [B, D].
 
-        def keep(head: Any, inputs: tuple[Tensor, ...]) -> None:
-            vectors.append(inputs[0].cpu())
+        For an ensemble, the embeddings of its members next to each other.
+        """
+        raw, members = as_raw(graphs), []
+        for member in self.members:
+            vectors: list[Tensor] = []
 
-        hook = self.model.head.register_forward_pre_hook(keep)
-        try:
-            for _ in self._predictions(as_raw(graphs)):
+            def keep(head: Any, inputs: tuple[Tensor, ...], to: list[Tensor] = vectors) -> None:
+                to.append(inputs[0].cpu())
+
+            hook = member.parts[0].head.register_forward_pre_hook(keep)
+            for _ in member._predictions(raw):
                 pass
-        finally:
             hook.remove()
-        return torch.cat(vectors).numpy()
+            members.append(torch.cat(vectors))
+        return torch.cat(members, 1).numpy()
 
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""
         found: list[list[np.ndarray]] = []
-        for prediction, _ in self._predictions(as_raw(graphs)):
+        for (prediction, *_), _ in self.members[0]._predictions(as_raw(graphs)):
             for g in range(len(prediction.logits)):
                 found.append([a.of_graph(g).cpu().numpy() for a in prediction.assignments])
         return found
@@ -98,30 +133,52 @@ class TrainedModel:
 
     def outputs(self, raw: RawGraphs) -> Outputs:
         """Class probabilities or targets of these graphs, computed in batches."""
-        parts = [np.empty((0, self.card.num_outputs), np.float32)]
+        parts = [np.empty((self.card.members, 0, self.card.num_outputs), np.float32)]
         unseen: Unseen = {}
-        for prediction, found in self._predictions(raw):
-            values = self._scaled(prediction.logits).cpu().numpy()
+        for outputs, found in self._member_outputs(raw):
+            values = self._scaled(outputs).numpy()  # [M, B, K]
             if not np.isfinite(values).all():
-                graph = sum(map(len, parts)) + int((~np.isfinite(values).all(1)).argmax())
+                wrong = ~np.isfinite(values).all((0, 2))
+                graph = sum(part.shape[1] for part in parts) + int(wrong.argmax())
                 raise ModelError(
                     f"{raw.name}: the output of the model for graph {graph} (counted from 0) is not a finite number: "
                     "look for huge values in its features, or train the model again"
                 )
             parts.append(values)
             _add_counts(unseen, found)
-        return Outputs(np.concatenate(parts), unseen)
+        members, weights = np.concatenate(parts, 1), self._weights()
+        if self.card.regression:
+            uncertainty = {"sd": target_spread(members, weights)}
+        else:
+            uncertainty = class_uncertainty(members, weights)
+        values = members[0] if len(members) == 1 else mean_outputs(members, weights)
+        return Outputs(values, uncertainty, unseen)
 
-    def _scaled(self, logits: Tensor) -> Tensor:
+    def _weights(self) -> list[float]:
+        """The weight of each member: [M], with the sum 1."""
+        weights = [weight for part in self.card.parts for weight in part.weights]
+        return [weight / sum(weights) for weight in weights]
+
+    def _scaled(self, outputs: Tensor) -> Tensor:
         """Class probabilities, or targets in their original units."""
         if not self.card.regression:
-            return logits.softmax(-1)
+            return outputs.softmax(-1)
         card, exact = self.card, torch.float64  # targets of 1e-60 are 0 in float32
         sd, mean = (torch.tensor(v, dtype=exact) for v in (card.target_sd, card.target_mean))
-        return logits.cpu().double() * sd + mean
+        return outputs.double() * sd + mean
+
+    def _member_outputs(self, raw: RawGraphs) -> Iterator[tuple[Tensor, Unseen]]:
+        """The outputs of all members for a batch of graphs: [M, B, K], on the host."""
+        for predictions, unseen in self._predictions(raw):
+            found = [
+                prediction.logits.cpu().view(len(part.weights), -1, self.card.num_outputs)
+                for prediction, part in zip(predictions, self.card.parts, strict=True)
+            ]
+            yield torch.cat(found), unseen
 
     @torch.no_grad()
-    def _predictions(self, raw: RawGraphs) -> Iterator[tuple[Prediction, Unseen]]:
+    def _predictions(self, raw: RawGraphs) -> Iterator[tuple[list[Prediction], Unseen]]:
+        """The predictions of every part for a batch of graphs."""
         device = next(self.model.parameters()).device
         start = 0
         while start < len(raw):
@@ -132,9 +189,15 @@ class TrainedModel:
                 stop += 1
             with enough_memory(self._too_large(start, stop, nodes)):
                 graphs, x, unseen = self._prepare(raw[start:stop])
-                with threads_for(len(x)):
-                    prediction = self.model(graphs.to(device), x.to(device))
-            yield prediction, unseen
+                predictions = []
+                for model, part in zip(self.parts, self.card.parts, strict=True):
+                    own = self._structures(graphs, part.architecture).to(device)
+                    models = len(part.weights)
+                    with threads_for(models * len(x)):
+                        predictions.append(
+                            model(own.repeated(models), x.to(device).repeat(models, 1))
+                        )
+            yield predictions, unseen
             start = stop
 
     def _too_large(self, start: int, stop: int, nodes: int) -> ModelError:
@@ -144,7 +207,7 @@ class TrainedModel:
         )
 
     def _prepare(self, raw: RawGraphs) -> tuple[SparseGraphs, Tensor, Unseen]:
-        """Edges, features and precomputed structures as in the training data."""
+        """Edges and features as in the training data."""
         card = self.card
         if card.feature_map is None:
             raise ModelError(
@@ -159,18 +222,23 @@ class TrainedModel:
                 f"{error}: the model was trained on {card.dataset} with {card.feature_map.describe()}"
             ) from error
         dtype = next(self.model.parameters()).dtype
-        graphs = sparse_graphs(raw, features)
-        if card.architecture.wants_preparation:
-            from diffpool.baselines.prepare import prepare  # imports SciPy, which is slow
-
-            graphs = prepare(card.architecture, graphs, card.largest, keep=False)
-        graphs = graphs.to(dtype=dtype)
+        graphs = sparse_graphs(raw, features).to(dtype=dtype)
         return graphs, torch.from_numpy(features.x).to(dtype), features.unseen
+
+    def _structures(self, graphs: SparseGraphs, architecture: Architecture) -> SparseGraphs:
+        """The graphs with the precomputed structures that an architecture needs."""
+        if not architecture.wants_preparation:
+            return graphs
+        from diffpool.baselines.prepare import prepare  # imports SciPy, which is slow
+
+        dtype = graphs.degree.dtype
+        return prepare(architecture, graphs, self.card.largest, keep=False).to(dtype=dtype)
 
     def __repr__(self) -> str:
         card = self.card
         what = "regression" if card.regression else f"{len(card.class_names)} classes"
-        return f"TrainedModel({card.method} on {card.dataset}, {what})"
+        members = "" if card.members == 1 else f", {card.members} members"
+        return f"TrainedModel({card.method} on {card.dataset}, {what}{members})"
 
 
 def load_model(directory: str | Path, device: torch.device | str = "cpu") -> TrainedModel:
@@ -197,7 +265,8 @@ def write_predictions(
     """Write one line per graph, as CSV or, if `form` is "jsonl", as a JSON object.
 
     Columns: `graph` (from 0), the columns of the input (`RawGraphs.columns`), `prediction` (the class) and `p_NAME` for
-    each class; for regression `prediction`, or `prediction_1`, … The graphs come in parts, so that they need not fit
+    each class; for regression `prediction`, or `prediction_1`, … An ensemble adds `entropy` and `disagreement`, for
+    regression `sd`, or `sd_1`, …; see `TrainedModel.uncertainty`. The graphs come in parts, so that they need not fit
     into memory. A file appears when it is complete. `advance` is called with the number of graphs of each part.
     """
     try:
@@ -244,6 +313,9 @@ def _write(
         given = {name: given.get(name, [None] * len(raw)) for name in header}
         for g, row in enumerate(found.values):
             numbers = [f"{value:.9g}" for value in row]
+            if card.members > 1:
+                spread = np.hstack([np.ravel(v[g]) for v in found.uncertainty.values()])
+                numbers += [f"{value:.9g}" for value in spread]
             columns = [given[name][g] for name in header]
             label = [] if card.regression else [card.class_names[int(row.argmax())]]
             if form == "csv":
@@ -272,11 +344,15 @@ def _cell(value: Any) -> Any:
 
 
 def _own_columns(card: ModelCard) -> list[str]:
+    several = card.members > 1
     if not card.regression:
-        return ["graph", "prediction", *(f"p_{name}" for name in card.class_names)]
+        uncertainty = ["entropy", "disagreement"] if several else []
+        return ["graph", "prediction", *(f"p_{name}" for name in card.class_names), *uncertainty]
     outputs = card.num_outputs
-    numbers = [f"prediction_{i + 1}" for i in range(outputs)] if outputs > 1 else ["prediction"]
-    return ["graph", *numbers]
+    names = ["prediction", "sd"] if several else ["prediction"]
+    if outputs > 1:
+        names = [f"{name}_{i + 1}" for name in names for i in range(outputs)]
+    return ["graph", *names]
 
 
 class _Answers:

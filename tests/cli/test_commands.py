@@ -157,8 +157,11 @@ def test_options_reach_the_model(tmp_path: Path) -> None:
         "order": ["relu", "batch"],
     }
     training = {"link_weight": 0.5, "dropout": 0.25, "weight_decay": 0.0, "clip": 1.0, "seed": 4}
-    assert found["architecture"] == {**found["architecture"], **architecture}
-    assert found["training"] == {**found["training"], **training}
+    assert found["parts"][0]["architecture"] == {
+        **found["parts"][0]["architecture"],
+        **architecture,
+    }
+    assert found["parts"][0]["training"] == {**found["parts"][0]["training"], **training}
 
 
 @pytest.mark.parametrize("command", [train, evaluate])

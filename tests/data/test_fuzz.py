@@ -545,10 +545,11 @@ def _change_value(config: dict, rng: random.Random) -> bytes:
     holder = config
     while True:
         key = rng.choice(sorted(holder))
-        if isinstance(holder[key], dict) and rng.random() < 0.8:
-            holder = holder[key]
+        inner = holder[key][0] if key == "parts" and holder[key] else holder[key]
+        if isinstance(inner, dict) and rng.random() < 0.8:
+            holder = inner
             continue
-        known = KNOWN.get(key) if holder is config["architecture"] else None
+        known = KNOWN.get(key) if holder is config["parts"][0]["architecture"] else None
         valid = known is not None and rng.random() < 0.8
         holder[key] = _valid_value(known, rng) if valid else rng.choice(VALUES)
         return json.dumps(config).encode()

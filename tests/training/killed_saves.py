@@ -20,12 +20,11 @@ import torch
 from diffpool.architecture import PAPER
 from diffpool.nn import GraphClassifier
 from diffpool.training import ModelCard, Training, save_model
-from diffpool.training.model_directory import read_model
+from diffpool.training.model_directory import Part, read_model
 
 # Two models with the same shapes: the parameters of one fit the settings of the other.
 _CARD = ModelCard(
-    architecture=replace(PAPER, hidden=4),
-    training=Training(),
+    parts=(Part(replace(PAPER, hidden=4), Training()),),
     num_features=3,
     largest=20,
     class_names=("first", "second"),

@@ -16,7 +16,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from model_files import as_format_3, read_config, weights_file, write_config, write_weights
+from model_files import (
+    as_format_3,
+    as_format_4,
+    read_config,
+    weights_file,
+    write_config,
+    write_weights,
+)
 from safetensors.torch import load_file, save
 from samples import sample
 from torch import Tensor
@@ -28,7 +35,7 @@ from diffpool.errors import ModelError, SettingError
 from diffpool.experiments import settings_for, train_once
 from diffpool.nn import GraphClassifier
 from diffpool.training import ModelCard, Training, model_directory, reserve_directory, save_model
-from diffpool.training.model_directory import LATER, read_model
+from diffpool.training.model_directory import LATER, Part, read_model
 
 SMALL = replace(PAPER, hidden=4)
 ARCHITECTURES = {
@@ -42,8 +49,7 @@ ARCHITECTURES = {
 
 def card(architecture: Architecture = SMALL, largest: int = 21) -> ModelCard:
     return ModelCard(
-        architecture=architecture,
-        training=Training(epochs=7, link_weight=0.5),
+        parts=(Part(architecture, Training(epochs=7, link_weight=0.5)),),
         num_features=3,
         largest=largest,
         class_names=("apart", "together"),
@@ -132,6 +138,15 @@ def test_a_full_disk_leaves_the_old_model(directory: Path, monkeypatch: pytest.M
     assert read_model(directory)[1] == card()
 
 
+def test_a_single_model_from_before_ensembles_loads(directory: Path) -> None:
+    before, _ = read_model(directory)
+    as_format_4(directory)
+    after, found = read_model(directory)
+    assert found == card()
+    for name, tensor in before.state_dict().items():
+        assert torch.equal(tensor, after.state_dict()[name])
+
+
 def test_a_model_of_the_previous_format_loads_and_is_replaced(directory: Path) -> None:
     before, _ = read_model(directory)
     as_format_3(directory)
@@ -189,10 +204,10 @@ def test_the_directory_has_the_two_documented_files_and_no_pickle(directory: Pat
         "config.json",
         f"model-{digest[:16]}.safetensors",
     }
-    assert config["format"] == 4
+    assert config["format"] == 5
     assert config["weights_sha256"] == digest
     assert config["directed"] is False
-    assert config["architecture"]["hidden"] == 4
+    assert config["parts"][0]["architecture"]["hidden"] == 4
     weights = weights_file(directory).read_bytes()
     length = int.from_bytes(weights[:8], "little")
     header = json.loads(weights[8 : 8 + length])  # a safetensors file: a length, JSON, numbers
@@ -205,7 +220,7 @@ def test_a_model_from_before_a_setting_existed_has_its_default(directory: Path) 
     for name in LATER:
         kind = "training" if hasattr(Training, name) else "architecture"
         rewrite(**{kind: {name: None}})(directory)
-        assert name not in json.loads((directory / "config.json").read_text())[kind]
+        assert name not in read_config(directory)["parts"][0][kind]
     assert read_model(directory)[1] == card()
 
 
@@ -213,7 +228,10 @@ def test_a_model_from_before_a_setting_existed_has_its_default(directory: Path) 
 
 
 def rewrite(**changes: object) -> Callable[[Path], None]:
-    """Change entries of config.json, and its checksum; a dict changes entries of an entry, None removes one."""
+    """Change entries of config.json, and its checksum; a dict changes entries of an entry, None removes one.
+
+    `architecture`, `training` and `weights` are those of the first part.
+    """
 
     def update(content: dict, changes: dict) -> None:
         for key, value in changes.items():
@@ -226,7 +244,9 @@ def rewrite(**changes: object) -> Callable[[Path], None]:
 
     def change(directory: Path) -> None:
         content = read_config(directory)
-        update(content, changes)
+        inner = {k: v for k, v in changes.items() if k in content["parts"][0]}
+        update(content["parts"][0], inner)
+        update(content, {k: v for k, v in changes.items() if k not in inner})
         write_config(directory, content)
 
     return change
@@ -362,7 +382,12 @@ DAMAGE = {
     "the config of another model": (swap_config, "the model is incomplete"),
     "another width": (rewrite(architecture={"hidden": 5}), "parameters do not match config.json"),
     "another largest graph": (rewrite(largest=210), "parameters do not match config.json"),
-    "a newer format": (rewrite(format=5), "expected format 4, got 5: another version of diffpool"),
+    "a newer format": (rewrite(format=6), "expected format 5, got 6: another version of diffpool"),
+    "no parts": (rewrite(parts=[]), "is damaged.*parts"),
+    "no members": (rewrite(weights=[]), "is damaged.*weight"),
+    "a member too many": (rewrite(weights=[1.0, 1.0]), "parameters do not match config.json"),
+    "a weight of 0": (rewrite(weights=[0.0]), "is damaged.*weights above 0"),
+    "members without end": (rewrite(weights=[1.0] * 20_000), "is damaged.*models"),
     "no format": (rewrite(format=None), "config.json: the file with the settings is damaged"),
     "an entry missing": (rewrite(largest=None), "the settings is damaged.*largest"),
     "a setting missing": (rewrite(training={"dropout": None}), "is damaged.*dropout"),
