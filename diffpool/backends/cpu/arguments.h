@@ -6,7 +6,8 @@
 #define MAX_WIDTH ((i64)1 << 20)
 
 static struct {
-    PyObject *is_cpu, *dtype, *is_contiguous, *numel, *data_ptr, *stride; /* names of attributes of a tensor */
+    /* names of attributes of a tensor */
+    PyObject *is_cpu, *dtype, *is_neg, *is_contiguous, *numel, *data_ptr, *stride;
     PyObject *float32, *int64, *boolean;                                  /* types */
 } torch;
 
@@ -19,6 +20,7 @@ static int load_torch(void) {
     Py_DECREF(module);
     torch.is_cpu = PyUnicode_InternFromString("is_cpu");
     torch.dtype = PyUnicode_InternFromString("dtype");
+    torch.is_neg = PyUnicode_InternFromString("is_neg");
     torch.is_contiguous = PyUnicode_InternFromString("is_contiguous");
     torch.numel = PyUnicode_InternFromString("numel");
     torch.data_ptr = PyUnicode_InternFromString("data_ptr");
@@ -85,30 +87,41 @@ static int has(PyObject *tensor, PyObject *name, PyObject *wanted) {
     return value == wanted;
 }
 
-/* The elements of a tensor of this type on the CPU. */
-static void *elements(PyObject *tensor, PyObject *dtype) {
+static int says(PyObject *tensor, PyObject *name, PyObject *wanted) {
+    PyObject *value = PyObject_CallMethodObjArgs(tensor, name, NULL);
+    Py_XDECREF(value);
+    return value == wanted;
+}
+
+/* The elements of a tensor of this type on the CPU, and their number. */
+static void *elements(PyObject *tensor, PyObject *dtype, i64 *count) {
     static double empty; /* the address of a tensor without elements is 0 */
+    *count = 0;
     if (!tensor || PyErr_Occurred()) return &empty;
     if (!has(tensor, torch.is_cpu, Py_True) || !has(tensor, torch.dtype, dtype)) {
         PyErr_Clear(); /* no tensor at all */
         PyErr_Format(PyExc_TypeError, "expected a tensor of type %R on the CPU", dtype);
         return &empty;
     }
+    if (!says(tensor, torch.is_neg, Py_False)) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "expected a tensor whose elements are stored as they are");
+        return &empty;
+    }
     void *start = (void *)(intptr_t)call(tensor, torch.data_ptr);
-    return start && !PyErr_Occurred() ? start : &empty;
+    *count = call(tensor, torch.numel);
+    if (start && !PyErr_Occurred()) return start;
+    if (*count) refuse("expected a tensor with memory for its %lld elements", *count, 0);
+    *count = 0;
+    return &empty;
 }
 
 static void *contiguous(PyObject *tensor, PyObject *dtype, i64 *count) {
-    void *start = elements(tensor, dtype);
-    *count = 0;
+    void *start = elements(tensor, dtype, count);
     if (!tensor || PyErr_Occurred()) return start;
-    PyObject *plain = PyObject_CallMethodObjArgs(tensor, torch.is_contiguous, NULL);
-    Py_XDECREF(plain);
-    if (plain != Py_True) {
+    if (!says(tensor, torch.is_contiguous, Py_True)) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "expected a contiguous tensor");
-        return start;
+        *count = 0;
     }
-    *count = call(tensor, torch.numel);
     return start;
 }
 
@@ -138,10 +151,10 @@ static i64 *maybe_integers(Arguments *from, i64 count) {
  * receives the stride between models. */
 static float *by_models(Arguments *from, i64 models, i64 rows, i64 columns, i64 *distance) {
     PyObject *tensor = take(from);
-    float *start = elements(tensor, torch.float32);
+    i64 count;
+    float *start = elements(tensor, torch.float32, &count);
     *distance = 0;
     if (PyErr_Occurred()) return start;
-    const i64 count = call(tensor, torch.numel);
     if (count != models * rows * columns) {
         refuse("expected parameters with %lld elements, got %lld", models * rows * columns, count);
         return start;

@@ -23,7 +23,8 @@ def suits(graphs: Graphs, *tensors: Tensor) -> bool:
         stored = [m.values for m in (graphs.adj, graphs.adj_t) if m.values is not None]
         stored += [graphs.inverse_degree, graphs.squared_norm]
     return all(
-        t.dtype == torch.float32 and t.is_cpu and t.is_contiguous() for t in (*tensors, *stored)
+        t.dtype == torch.float32 and t.is_cpu and t.is_contiguous() and not t.is_neg()
+        for t in (*tensors, *stored)
     )
 
 

@@ -102,7 +102,7 @@ class _Plan:
 
 def _by_models(t: Tensor, shape: tuple[int, ...]) -> bool:
     """Whether a tensor has this shape and the part of each model is contiguous, float32, on the CPU."""
-    known = t.shape == shape and t.dtype == torch.float32 and t.is_cpu
+    known = t.shape == shape and t.dtype == torch.float32 and t.is_cpu and not t.is_neg()
     apart = shape[0] == 1 or t.stride(0) >= math.prod(shape[1:])  # not expanded
     return known and apart and t[:1].is_contiguous()
 

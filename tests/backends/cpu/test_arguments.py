@@ -91,6 +91,9 @@ def damaged(value: Any) -> Iterator[tuple[str, Any]]:
             yield "one element less", value.flatten()[:-1].contiguous()
             wide = torch.stack([value, value], -1)
             yield "not contiguous", wide[..., 0]
+        if value.dtype == torch.float32 and value.numel() > 0:
+            yield "no memory", torch._efficientzerotensor(value.shape)
+            yield "stored with the other sign", torch._neg_view(value)
         if value.dtype == torch.int64 and value.numel() > 0:
             for number in (-1, 10**6, 2**62, -(2**62)):
                 changed = value.clone()
@@ -132,6 +135,16 @@ def test_a_damaged_argument_is_refused(name: str, calls: dict[str, list[tuple[An
             assert refused(function, shorter)
         assert refused(function, (*args, 1))
     assert tried > 50
+
+
+def test_weights_stored_with_the_other_sign_give_the_same_outputs() -> None:
+    graphs, model = cycles([5, 3]), small_model().eval()
+    x = torch.randn(graphs.num_nodes, FEATURES)
+    expected = model(graphs, x).logits
+    for module in model.modules():
+        for name, p in list(module.named_parameters(recurse=False)):
+            setattr(module, name, torch.nn.Parameter(torch._neg_view(-p.data)))
+    torch.testing.assert_close(model(graphs, x).logits, expected)
 
 
 def test_batches_of_empty_graphs_only_are_computed() -> None:
