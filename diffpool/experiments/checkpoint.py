@@ -15,7 +15,7 @@ from torch import Tensor
 
 from diffpool.checksums import Arrays, DamagedFileError, load_arrays, save_arrays
 from diffpool.errors import SettingError
-from diffpool.experiments.plan import Tested, Trained
+from diffpool.experiments.plan import HeldOut, Trained
 from diffpool.files import file_lock, remove_unfinished
 
 COHORT = "cohort."  # prefix of the tensors of the models in training
@@ -45,8 +45,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         f"done.{name}": np.array(values.pop("curve"), np.float64) for name, values in done.items()
     }
     for name, values in done.items():
-        for part, array in (values.pop("tested") or {}).items():
-            arrays[f"tested.{part}.{name}"] = array
+        for part, array in (values.pop("held_out") or {}).items():
+            arrays[f"held_out.{part}.{name}"] = array
+        for part, array in (values.pop("state") or {}).items():
+            arrays[f"state.{name}.{part}"] = array
     for name, tensor in checkpoint.cohort.items():
         arrays[f"{COHORT}{name}"] = tensor.detach().cpu().numpy()
     about = {
@@ -80,15 +82,12 @@ def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
         name: Trained(
             **values,
             curve=tuple(arrays[f"done.{name}"].tolist()),
-            tested=_tested(arrays, name),
+            held_out=_held_out(arrays, name),
+            state=_with_prefix(arrays, f"state.{name}.") or None,
         )
         for name, values in about["done"].items()
     }
-    cohort = {
-        name.removeprefix(COHORT): torch.from_numpy(array)
-        for name, array in arrays.items()
-        if name.startswith(COHORT)
-    }
+    cohort = {name: torch.from_numpy(array) for name, array in _with_prefix(arrays, COHORT).items()}
     return Checkpoint(
         done=done,
         tasks=tuple(about["tasks"]),
@@ -98,10 +97,18 @@ def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
     )
 
 
-def _tested(arrays: Arrays, name: str) -> Tested | None:
-    if f"tested.y.{name}" not in arrays:
+def _with_prefix(arrays: Arrays, prefix: str) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _held_out(arrays: Arrays, name: str) -> HeldOut | None:
+    if f"held_out.y.{name}" not in arrays:
         return None
-    return Tested(arrays[f"tested.y.{name}"], arrays[f"tested.outputs.{name}"])
+    return HeldOut(arrays[f"held_out.y.{name}"], arrays[f"held_out.outputs.{name}"])
 
 
 def remove_checkpoint(path: Path) -> None:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
-from diffpool.experiments.plan import Results, Task, Tested, Trained
+from diffpool.experiments.plan import HeldOut, Results, Task, Trained
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Cohort,
@@ -97,7 +98,7 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
     """What is kept of each model of a finished cohort. Models with test graphs are tested in their best epoch."""
     cohort.restore_best()
     scores = score_cohort(cohort.model, cohort.batches, [task.split.test for task in tasks])
-    tested = _test_outputs(tasks, cohort)
+    held_out = _held_out_outputs(tasks, cohort)
     parameters = sum(p[0].numel() for p in cohort.model.parameters())
     seen = graphs_seen(cohort)
     trained = {}
@@ -114,42 +115,48 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             parameters=parameters,
             graphs=seen[m],
             seconds=cohort.seconds * seen[m] / max(sum(seen), 1),
-            test_metrics=_metrics(tested[m], cohort.dataset),
+            test_metrics=_metrics(held_out[m], cohort.dataset) if len(task.split.test) else None,
             failed=failed,
-            tested=tested[m] if task.keep_outputs else None,
+            held_out=held_out[m] if task.keep_outputs and not failed else None,
+            state=_state(cohort, m) if task.keep_model else None,
         )
     return trained
 
 
-def _metrics(tested: Tested | None, dataset: GraphDataset) -> dict[str, Any] | None:
+def _state(cohort: Cohort, m: int) -> dict[str, np.ndarray]:
+    """The parameters and statistics of one model, without the axis of the models."""
+    return {name: t[m].cpu().numpy() for name, t in cohort.model.state_dict().items()}
+
+
+def _metrics(held_out: HeldOut | None, dataset: GraphDataset) -> dict[str, Any] | None:
     """Regression: the metrics on the test graphs, in the units of the targets."""
-    if tested is None or not dataset.regression:
+    if held_out is None or not dataset.regression:
         return None
-    return regression_metrics(tested.y, tested.outputs)
+    return regression_metrics(held_out.y, held_out.outputs)
 
 
-def _test_outputs(tasks: Sequence[Task], cohort: Cohort) -> list[Tested | None]:
-    """The outputs of each model for its test graphs.
+def _held_out_outputs(tasks: Sequence[Task], cohort: Cohort) -> list[HeldOut | None]:
+    """The outputs of each model for its test graphs or, if it has none, for its validation graphs.
 
-    None where they are not needed: without test graphs, and for classes unless the task keeps its outputs.
+    None where they are not needed: if the task does not keep them, except for regression with test graphs.
     """
-    dataset, parts = cohort.dataset, [task.split.test for task in tasks]
-    needed = [len(t.split.test) > 0 and (dataset.regression or t.keep_outputs) for t in tasks]
+    dataset = cohort.dataset
+    parts = [t.split.test if len(t.split.test) else t.split.validation for t in tasks]
+    needed = [t.keep_outputs or (dataset.regression and len(t.split.test) > 0) for t in tasks]
     if not any(needed):
         return [None] * len(tasks)
-    found: list[Tested | None] = []
+    found: list[HeldOut | None] = []
     outputs_of_tasks = outputs_of(cohort.model, cohort.batches, parts)
-    for task, outputs, wanted in zip(tasks, outputs_of_tasks, needed, strict=True):
+    for task, part, outputs, wanted in zip(tasks, parts, outputs_of_tasks, needed, strict=True):
         if not wanted:
             found.append(None)
             continue
-        graphs = torch.as_tensor(task.split.test, device=dataset.y.device)
-        y = dataset.y[graphs].cpu().numpy()
+        y = dataset.y[torch.as_tensor(part, device=dataset.y.device)].cpu().numpy()
         if dataset.regression:
             mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
-            found.append(Tested(y, outputs * sd + mean))
+            found.append(HeldOut(y, outputs * sd + mean))
         else:
-            found.append(Tested(y, torch.from_numpy(outputs).softmax(-1).numpy()))
+            found.append(HeldOut(y, torch.from_numpy(outputs).softmax(-1).numpy()))
     return found
 
 

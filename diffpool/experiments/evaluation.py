@@ -13,7 +13,6 @@ from diffpool.baselines.prepare import wanted
 from diffpool.data import GraphDataset, RawGraphs
 from diffpool.errors import DataError, SettingError, TrainingError
 from diffpool.experiments.checkpoint import checkpoint_path, only_process, remove_leftovers
-from diffpool.experiments.grid import points
 from diffpool.experiments.methods import (
     METHOD_SETTINGS,
     KernelMethod,
@@ -34,7 +33,6 @@ from diffpool.experiments.protocols import (
     Nested,
     Paper,
     Protocol,
-    Tenfold,
     choose_kernel_protocol,
     choose_protocol,
 )
@@ -81,9 +79,9 @@ def evaluate(
         raise SettingError(
             "the protocol paper evaluates single models: use the protocol tenfold or nested for an ensemble"
         )
-    if dataset.regression and not isinstance(protocol, Tenfold):
+    if dataset.regression and isinstance(protocol, Paper):
         raise SettingError(
-            f"the protocol {protocol.name} needs classes, but {dataset.name} has targets: use the protocol tenfold"
+            f"the protocol paper needs classes, but {dataset.name} has targets: use the protocol tenfold or nested"
         )
     plan = make_plan(method, dataset, repeats, seed, folds)
     run = NetworkRun(plan, protocol, dataset, Path(out), watch, notify, checkpoint_seconds)
@@ -150,7 +148,7 @@ def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> No
     """Raise an error if a point of the grid needs other precomputed structures: they are computed once per run."""
     if not isinstance(protocol, Nested):
         return
-    for point in points(protocol.grid):
+    for point in protocol.points:
         other = with_settings(method, point).architecture
         if wanted(other, dataset.largest) != wanted(method.architecture, dataset.largest):
             raise SettingError(

@@ -42,6 +42,7 @@ class Plan:
     seed: int
     y: np.ndarray = field(repr=False)
     folds: tuple[tuple[Fold, ...], ...]  # of each repeat
+    keep_models: bool = False  # the members of ensembles
 
     def fold_indices(self) -> list[FoldIndex]:
         return fold_indices(self.folds)
@@ -55,12 +56,13 @@ class Task:
     method: Method
     split: Fold
     may_fail: bool = False  # a loss of NaN is the result of this model, not an error of the run
-    keep_outputs: bool = False  # for the test graphs, because they are averaged
+    keep_outputs: bool = False  # for test graphs, or else for validation graphs: they are averaged
+    keep_model: bool = False  # its parameters
 
 
 @dataclass(frozen=True, eq=False)
-class Tested:
-    """The outputs of a model for its test graphs."""
+class HeldOut:
+    """The outputs of a model for its test graphs, or for its validation graphs."""
 
     y: np.ndarray  # true classes [B] or targets [B, T]
     outputs: np.ndarray  # class probabilities [B, K] or predicted targets [B, T]
@@ -80,7 +82,10 @@ class Trained:
     seconds: float  # its share of the time of all models trained side by side
     test_metrics: dict[str, Any] | None = None  # regression: MAE, RMSE and R²
     failed: bool = False  # the loss became infinite or NaN: there is no result
-    tested: Tested | None = None  # if the task keeps its outputs
+    held_out: HeldOut | None = None  # if the task keeps its outputs
+    state: dict[str, np.ndarray] | None = (
+        None  # parameters and statistics, if the task keeps its model
+    )
 
 
 Results = Mapping[str, Trained]  # by the names of the tasks
@@ -151,17 +156,29 @@ def make_task(
     seed = derived_seed(plan.seed, stage, repeat, fold, number)
     method = with_settings(plan.method, {**(changes or {}), "seed": seed})
     name = f"repeat {repeat}, fold {fold}" + ("" if stage == "fold" else f", {stage} {number}")
-    averaged = plan.method.training.ensemble > 1 and stage != "point"
-    return Task(name, method, split, may_fail=stage == "point", keep_outputs=averaged)
+    averaged = plan.method.training.ensemble > 1
+    return Task(
+        name,
+        method,
+        split,
+        may_fail=stage == "point",
+        keep_outputs=averaged,
+        keep_model=averaged and plan.keep_models and stage != "point",
+    )
 
 
 def member_tasks(
-    plan: Plan, repeat: int, fold: int, stage: str, changes: Mapping[str, Any] | None = None
+    plan: Plan,
+    repeat: int,
+    fold: int,
+    stage: str,
+    changes: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[Task]:
-    """The members of the ensemble of a fold, each with its own validation graphs."""
+    """The members of the ensemble of a fold, each with its own validation graphs, and with its own `changes`."""
     tasks = []
     for number in range(plan.method.training.ensemble):
         seed = derived_seed(plan.seed, "hold-out", repeat, fold, number)
         split = member_fold(plan.folds[repeat][fold], plan.y, seed)
-        tasks.append(make_task(plan, repeat, fold, stage, number, split, changes))
+        own = changes[number] if changes else None
+        tasks.append(make_task(plan, repeat, fold, stage, number, split, own))
     return tasks

@@ -6,16 +6,18 @@ models to train, and the accuracy of each fold whose models are trained. `Networ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
 
-from diffpool.data import Fold, hold_out
+from diffpool.data import Fold, hold_out, stratified_folds
 from diffpool.errors import SettingError, TrainingError, did_you_mean
-from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid, points
+from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid
 from diffpool.experiments.methods import Method, with_settings
 from diffpool.experiments.plan import (
     FOLDS,
@@ -29,6 +31,8 @@ from diffpool.experiments.plan import (
     member_tasks,
 )
 from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
+from diffpool.experiments.records import REGRESSION_METRICS
+from diffpool.experiments.selection import Point, choose_members, draw_points, joined, rank
 from diffpool.training.ensemble import ensemble_scores, mean_outputs
 from diffpool.training.metrics import regression_metrics
 
@@ -108,7 +112,8 @@ class Tenfold:
 class Nested:
     """Errica et al. (2020): choose the settings on an inner hold-out; report the mean test accuracy of three runs.
 
-    With an ensemble, its members replace the three runs, and the accuracy is that of the ensemble.
+    With an ensemble, its members replace the three runs: a greedy selection gives each of them its settings, and the
+    accuracy is that of the mean of their probabilities.
     """
 
     name: ClassVar[str] = "nested"
@@ -116,17 +121,28 @@ class Nested:
 
     grid: Grid = DEFAULT_GRID
     final_runs: int = 3
+    trials: int | None = None  # points of the grid to try; None: all
+    inner_folds: int = 1  # 1: the validation graphs of the fold; otherwise cross-validation
+    halving: bool = False  # stop the worse half of the points early, again and again
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """The settings to try."""
+        return draw_points(self.grid, self.trials)
 
     def models(self, plan: Plan) -> int:
-        return len(plan.fold_indices()) * (len(points(self.grid)) + self._num_final(plan))
-
-    def _num_final(self, plan: Plan) -> int:
         members = plan.method.training.ensemble
-        return members if members > 1 else self.final_runs
+        final = members if members > 1 else self.final_runs
+        return len(plan.fold_indices()) * (len(self.points) * self.inner_folds + final)
 
     def tasks(self, plan: Plan, done: Results) -> list[Task]:
         """The models of the selection; once all of them are trained, also those of the final runs."""
-        selection = [t for r, f in plan.fold_indices() for t in self._selection(plan, r, f)]
+        selection = [
+            task
+            for r, f in plan.fold_indices()
+            for tasks in self._selection(plan, r, f)
+            for task in tasks
+        ]
         if not all(task.name in done for task in selection):
             return selection
         final = [t for r, f in plan.fold_indices() for t in self._final(plan, done, r, f)]
@@ -136,80 +152,123 @@ class Nested:
         scores = []
         selected = {task.name for task in self.tasks(plan, {})} <= done.keys()
         for repeat, fold in plan.fold_indices() if selected else ():
-            selection = self._selection(plan, repeat, fold)
             final = self._final(plan, done, repeat, fold)
             if not all(task.name in done for task in final):
                 continue
-            best = self._best(selection, done)
+            tried = self.trial_results(plan, done, repeat, fold)
+            numbers = self.chosen(plan, done, repeat, fold)
             results = [done[task.name] for task in final]
-            chosen = done[selection[best].name]
+            best = self.points[numbers[0]]
             details: dict[str, Any] = {
-                "chosen": points(self.grid)[best],
-                "points": len(selection),
+                "chosen": best,
+                "points": len(self.points),
                 "failed": [
                     point
-                    for task, point in zip(selection, points(self.grid), strict=True)
-                    if done[task.name].failed
+                    for point, own in zip(self.points, tried, strict=True)
+                    if any(result.failed for result in own)
                 ],
-                "validation_accuracy": 100 * chosen.validation_accuracy,
             }
-            trained = tuple(done[task.name] for task in selection)
+            accuracy = fmean(result.validation_accuracy for result in tried[numbers[0]])
+            if not math.isnan(accuracy):
+                details["validation_accuracy"] = 100 * accuracy
+            trained = tuple(result for own in tried for result in own)
             if plan.method.training.ensemble > 1:
                 score = ensemble_score(repeat, fold, final, results)
+                details["chosen_points"] = [self.points[number] for number in numbers]
                 scores.append(
                     replace(score, results=trained + score.results, details=details | score.details)
                 )
                 continue
-            accuracies = [r.test_accuracy for r in results if r.test_accuracy is not None]
-            details["runs"] = [
-                {"seed": t.method.training.seed, "accuracy": 100 * a, "epoch": r.epoch}
-                for t, r, a in zip(final, results, accuracies, strict=True)
-            ]
             epoch = round(fmean(r.epoch for r in results))
             trained = (*trained, *results)
-            scores.append(
-                FoldScore(repeat, fold, fmean(accuracies), epoch, final[0], trained, details)
-            )
+            details["runs"] = [
+                {"seed": t.method.training.seed, **_run_scores(r), "epoch": r.epoch}
+                for t, r in zip(final, results, strict=True)
+            ]
+            mean = None
+            if results[0].test_metrics is None:
+                mean = fmean(r.test_accuracy for r in results if r.test_accuracy is not None)
+            else:
+                details["metrics"] = _mean_metrics(results)
+            scores.append(FoldScore(repeat, fold, mean, epoch, final[0], trained, details))
         return scores
 
-    def _selection(self, plan: Plan, repeat: int, fold: int) -> list[Task]:
-        split = replace(plan.folds[repeat][fold], test=np.empty(0, np.int64))
+    def _selection(self, plan: Plan, repeat: int, fold: int) -> list[list[Task]]:
+        """The models of each point, one for each inner fold."""
+        splits = self._inner_splits(plan, repeat, fold)
         return [
-            make_task(plan, repeat, fold, "point", number, split, point)
-            for number, point in enumerate(points(self.grid))
+            [
+                make_task(plan, repeat, fold, "point", number * len(splits) + inner, split, point)
+                for inner, split in enumerate(splits)
+            ]
+            for number, point in enumerate(self.points)
         ]
 
-    def _best(self, selection: list[Task], done: Results) -> int:
-        """The point with the highest validation accuracy; ties go to the lowest loss, then to the first.
+    def _inner_splits(self, plan: Plan, repeat: int, fold: int) -> list[Fold]:
+        outer, none = plan.folds[repeat][fold], np.empty(0, np.int64)
+        if self.inner_folds == 1:
+            return [replace(outer, test=none)]
+        graphs = np.union1d(outer.train, outer.validation)
+        seed = derived_seed(plan.seed, "inner", repeat, fold)
+        parts = stratified_folds(plan.y[graphs], seed, self.inner_folds)
+        return [
+            Fold(graphs[np.union1d(p.train, p.validation)], graphs[p.test], none) for p in parts
+        ]
+
+    def trial_results(
+        self, plan: Plan, done: Results, repeat: int, fold: int
+    ) -> list[list[Trained]]:
+        """The results of each point, one for each inner fold."""
+        return [
+            [done[task.name] for task in tasks] for tasks in self._selection(plan, repeat, fold)
+        ]
+
+    def chosen(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[int]:
+        """The point of each final model: the best one; for an ensemble, those of a greedy selection.
 
         A point whose loss became infinite or NaN is never chosen.
         """
-
-        def rank(number: int) -> tuple[float, float]:
-            result = done[selection[number].name]
-            return -result.validation_accuracy, result.validation_loss
-
-        trained = [n for n, task in enumerate(selection) if not done[task.name].failed]
-        if not trained:
+        tried = self.trial_results(plan, done, repeat, fold)
+        if all(any(result.failed for result in own) for own in tried):
             raise TrainingError(
-                f"{selection[0].name.rsplit(',', 1)[0]}: the loss became infinite or NaN for every point of the grid: "
+                f"repeat {repeat}, fold {fold}: the loss became infinite or NaN for every point of the grid: "
                 "use smaller learning rates, or look for huge values in the features"
             )
-        return min(trained, key=rank)
+        members = plan.method.training.ensemble
+        if members == 1:
+            best = min(range(len(tried)), key=lambda number: rank(tried[number]))
+            return [best] * self.final_runs
+        return choose_members([joined([r.tested for r in own]) for own in tried], members)
 
     def _final(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
-        point = points(self.grid)[self._best(self._selection(plan, repeat, fold), done)]
+        changes = [self.points[number] for number in self.chosen(plan, done, repeat, fold)]
         if plan.method.training.ensemble > 1:
-            return member_tasks(plan, repeat, fold, "final", point)
+            return member_tasks(plan, repeat, fold, "final", changes)
         outer = plan.folds[repeat][fold]
         graphs = np.union1d(outer.train, outer.validation)
         tasks = []
-        for number in range(self.final_runs):
+        for number, point in enumerate(changes):
             seed = derived_seed(plan.seed, "hold-out", repeat, fold, number)
             train, validation = hold_out(graphs, plan.y, seed)
             split = Fold(train, validation, outer.test)
             tasks.append(make_task(plan, repeat, fold, "final", number, split, point))
         return tasks
+
+
+def _run_scores(result: Trained) -> dict[str, Any]:
+    if result.test_accuracy is not None:
+        return {"accuracy": 100 * result.test_accuracy}
+    return {"metrics": result.test_metrics}
+
+
+def _mean_metrics(results: Sequence[Trained]) -> dict[str, Any]:
+    """The mean of each metric over several runs; None where one is undefined."""
+    found = [result.test_metrics for result in results if result.test_metrics is not None]
+    means: dict[str, Any] = {"graphs": found[0]["graphs"]}
+    for name in REGRESSION_METRICS:
+        values = [own[name] for own in found]
+        means[name] = None if None in values else fmean(values)
+    return means
 
 
 def ensemble_score(
@@ -250,11 +309,16 @@ KERNEL_PROTOCOLS = {p.name: p for p in (InnerCV(),)}
 
 
 def choose_protocol(
-    name: str, grid: Sequence[str] | None = None, fixed: Mapping[str, Any] | None = None
+    name: str,
+    grid: Sequence[str] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    inner_folds: int = 1,
 ) -> Protocol:
     """The protocol with this name.
 
-    `grid`: for the protocol nested, see `parse_grid`; by default its usual grid without the `fixed` settings.
+    `grid`: for the protocol nested, see `parse_grid`; by default its usual grid without the `fixed` settings. `trials`:
+    the number of points of the grid to try, by default all. `inner_folds`: folds of the selection, 1 for a hold-out.
     """
     if name not in PROTOCOLS:
         hint = did_you_mean(name, PROTOCOLS)
@@ -264,6 +328,10 @@ def choose_protocol(
             f"expected one of the protocols {', '.join(PROTOCOLS)}, got {name!r}{hint}"
         )
     protocol, fixed = PROTOCOLS[name], fixed or {}
+    if not isinstance(protocol, Nested) and (trials is not None or inner_folds != 1):
+        raise SettingError(
+            f"the protocol {name} takes no trials or inner folds: only nested searches over settings"
+        )
     if isinstance(protocol, Paper) and "patience" in fixed:
         raise SettingError("the protocol paper trains to the last epoch: it takes no patience")
     if isinstance(protocol, Nested):
@@ -273,7 +341,7 @@ def choose_protocol(
                 f"{both[0]} is given both as a setting and in the grid: remove one of them"
             )
         usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
-        return replace(protocol, grid=given or usual)
+        return replace(protocol, grid=given or usual, trials=trials, inner_folds=inner_folds)
     if grid:
         raise SettingError(f"the protocol {name} takes no grid: only nested searches over settings")
     return protocol
@@ -293,6 +361,6 @@ def choose_kernel_protocol(name: str) -> InnerCV:
 
 def needs_edges(method: Method, protocol: Protocol) -> bool | None:
     """Whether any model of a run needs edge features; None: some use them if the data set has any."""
-    grid = protocol.grid if isinstance(protocol, Nested) else ()
-    wanted = [with_settings(method, point).architecture.edges for point in points(grid)]
+    tried = protocol.points if isinstance(protocol, Nested) else [{}]
+    wanted = [with_settings(method, point).architecture.edges for point in tried]
     return True if True in wanted else None if None in wanted else False

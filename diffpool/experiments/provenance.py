@@ -34,6 +34,7 @@ KERNEL_PACKAGES = (
 # Settings that did not exist when the first results were recorded. With these values a model is the same as before, so
 # they are left out of the key: otherwise every new setting would change the keys of all existing records.
 LATER_TRAINING: dict[str, Any] = {"dropout": 0.0, "class_weight": None, "ensemble": 1}
+LATER_PROTOCOL: dict[str, Any] = {"trials": None, "inner_folds": 1, "halving": False}
 LATER_ARCHITECTURE: dict[str, Any] = {
     "min_clusters": 1,
     "pooler": "diffpool",
@@ -63,7 +64,7 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
         "dataset": dataset.name,
         "features": dataset.features,
         "data": fingerprint(dataset),
-        "protocol": {"name": protocol.name, **asdict(protocol)},
+        "protocol": {"name": protocol.name, **_without(LATER_PROTOCOL, asdict(protocol))},
         "folds": _fold_digests(plan.folds),
         "seed": plan.seed,
         "versions": [known["torch"], known["diffpool"]],

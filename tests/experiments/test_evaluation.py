@@ -504,12 +504,21 @@ def test_a_fold_of_a_regression_equals_a_single_training(
     )
 
 
-@pytest.mark.parametrize("protocol", ["paper", "nested"])
-def test_other_protocols_need_classes(
-    protocol: str, dataset: GraphDataset, method: Method, tmp_path: Path
+def test_the_protocol_of_the_paper_needs_classes(
+    dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
-    with pytest.raises(SettingError, match=f"protocol {protocol} needs classes, but .* tenfold"):
-        evaluate(method, of_targets(dataset), protocol, out=tmp_path / "r.jsonl")
+    with pytest.raises(SettingError, match=r"protocol paper needs classes, but .* tenfold"):
+        evaluate(method, of_targets(dataset), "paper", out=tmp_path / "r.jsonl")
+
+
+def test_nested_chooses_the_settings_of_a_regression_by_the_loss(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    result = evaluate(method, of_targets(dataset), "nested", out=tmp_path / "r.jsonl")
+    assert result.regression
+    for record in result.records:
+        runs = [run["metrics"]["mae"] for run in record.details["runs"]]
+        assert record.details["metrics"]["mae"] == pytest.approx(sum(runs) / 3)
 
 
 @pytest.mark.parametrize("json_output", [True, False])
