@@ -2,7 +2,7 @@
 
 NODE_PARTS = {
     "attributes": "the node attributes, standardized",
-    "raw-attributes": "the node attributes as they are",
+    "raw-attributes": "the node attributes, unchanged",
     "labels": "one-hot node labels",
     "degree": "one-hot degree",
     "log-degree": "log(1 + degree), standardized",
