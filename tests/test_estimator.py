@@ -210,7 +210,7 @@ def test_every_setting_is_a_parameter_with_documentation(kind: type) -> None:
     assert all(parameters[name].default is None for name in expected - {"seed"})
     for name in expected - {"seed"}:
         assert f"\n        {name}: " in kind.__doc__
-    assert "\n        clip: Maximum norm of the gradient. Default: 2.\n" in kind.__doc__
+    assert "\n        clip: Maximum gradient norm, for clipping. Default: 2.\n" in kind.__doc__
 
 
 def test_only_known_keywords_are_accepted() -> None:

@@ -1,4 +1,4 @@
-"""The names of the node and edge features. Options and completion use them without NumPy."""
+"""The names of the node and edge features, in a module that does not import NumPy, for options and completion."""
 
 NODE_PARTS = {
     "attributes": "the node attributes, standardized",

@@ -50,5 +50,5 @@ def _open(path: Path) -> Any:
 def _damaged(path: Path, error: Exception) -> DataError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DataError(
-        f"{path}: expected a Parquet file, got another file ({reason}). Is it complete?"
+        f"{path}: expected a Parquet file, but the file cannot be parsed ({reason}). Is it complete?"
     )

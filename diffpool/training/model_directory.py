@@ -219,7 +219,7 @@ def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
             )
     if digest and hashlib.sha256(weights).hexdigest() != digest:
         raise ModelError(
-            f"{path}: the file with the parameters is damaged (its checksum is not the one in config.json)"
+            f"{path}: the parameter file is damaged (its checksum is not the one in config.json)"
         )
     return card, weights
 

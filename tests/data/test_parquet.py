@@ -70,7 +70,9 @@ def test_a_file_that_is_not_parquet_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     path.write_text("hello")
-    with pytest.raises(DataError, match=r"a\.parquet: expected a Parquet file, got another file"):
+    with pytest.raises(
+        DataError, match=r"a\.parquet: expected a Parquet file, but the file cannot be parsed"
+    ):
         read_graphs(path)
 
 

@@ -316,15 +316,15 @@ DAMAGE = {
     ),
     "half of the weights": (
         truncate(0.5),
-        r"model-\w+.safetensors: the file with the parameters is damaged \(its checksum",
+        r"model-\w+.safetensors: the parameter file is damaged \(its checksum",
     ),
-    "all but the end of the weights": (truncate(0.99), "the file with the parameters is damaged"),
-    "empty weights": (truncate(0), "the file with the parameters is damaged"),
+    "all but the end of the weights": (truncate(0.99), "the parameter file is damaged"),
+    "empty weights": (truncate(0), "the parameter file is damaged"),
     "other bytes as weights": (
         lambda d: write_weights(d, b"\x80\x04 no"),
-        "the file with the parameters is damaged",
+        "the parameter file is damaged",
     ),
-    "one bit of the weights": (one_bit("model*"), "parameters is damaged .its checksum"),
+    "one bit of the weights": (one_bit("model*"), "parameter file is damaged .its checksum"),
     "one bit of the config": (one_bit("config.json"), "config.json.*is damaged"),
     "an edited config": (
         lambda d: (d / "config.json").write_text(
@@ -357,7 +357,7 @@ DAMAGE = {
     "infinity in the bias": (with_value("bias", torch.inf), "finite numbers in .*bias"),
     "NaN in the statistics": (with_value("running_mean", torch.nan), "numbers in .*running_mean"),
     "infinite variance": (with_value("running_var", torch.inf), "finite numbers in .*running_var"),
-    "a negative variance": (with_value("running_var", -1), "variances of at least 0 in .*running_"),
+    "a negative variance": (with_value("running_var", -1), "nonnegative variances in .*running_"),
     "NaN features": (with_value("inputs.inverse_sd", torch.nan), "numbers in inputs.inverse_sd"),
     "the config of another model": (swap_config, "the model is incomplete"),
     "another width": (rewrite(architecture={"hidden": 5}), "parameters do not match config.json"),
