@@ -257,7 +257,7 @@ def test_graphs_with_classes_need_no_y() -> None:
 def test_error_messages_say_what_to_do() -> None:
     graphs, y = graphs_and_classes(12)
     with pytest.raises(
-        DataError, match="expected a class for every graph, got none: pass them as y"
+        DataError, match="expected a class for every graph, got none: pass the classes as y"
     ):
         DiffPoolClassifier(epochs=1).fit(graphs)
     with pytest.raises(DataError):

@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, read with PyArrow: molecules, or graphs with the keys of JSON lines."""
+"""Read the rows of a Parquet file with PyArrow: molecules, or graphs with the keys of JSON lines."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ def _open(path: Path) -> Any:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise DataError(
-            f"{path}: PyArrow is needed to read Parquet files. `pip install 'diffpool[parquet]'` adds it."
+            f"{path}: PyArrow is required to read Parquet files. Install it with `pip install 'diffpool[parquet]'`."
         ) from error
-    with read_errors(path), path.open("rb"):  # a missing or unreadable file is not a damaged one
+    with (
+        read_errors(path),
+        path.open("rb"),
+    ):  # report a missing or unreadable file as such, not as damaged
         pass
     try:
         return ParquetFile(path)

@@ -213,7 +213,7 @@ def choose_protocol(
         )
     protocol, fixed = PROTOCOLS[name], fixed or {}
     if isinstance(protocol, Paper) and "patience" in fixed:
-        raise SettingError("the protocol paper trains to the last epoch: it takes no patience")
+        raise SettingError("the protocol paper trains to the last epoch: patience does not apply")
     if isinstance(protocol, Nested):
         given = parse_grid(grid or ())
         if both := [name for name, _ in given if name in fixed]:
@@ -223,7 +223,9 @@ def choose_protocol(
         usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
         return replace(protocol, grid=given or usual)
     if grid:
-        raise SettingError(f"the protocol {name} takes no grid: only nested searches over settings")
+        raise SettingError(
+            f"the protocol {name} does not use a grid: only nested searches over settings"
+        )
     return protocol
 
 
@@ -240,7 +242,7 @@ def choose_kernel_protocol(name: str) -> InnerCV:
 
 
 def needs_edges(method: Method, protocol: Protocol) -> bool | None:
-    """Whether any model of a run needs edge features; None: some use them if the data set has any."""
+    """Whether any model of a run needs edge features; None if some use them where they exist."""
     grid = protocol.grid if isinstance(protocol, Nested) else ()
     wanted = [with_settings(method, point).architecture.edges for point in points(grid)]
     return True if True in wanted else None if None in wanted else False

@@ -1,8 +1,8 @@
-"""A trained model as a directory: `config.json` and the file with the parameters that it names.
+"""A trained model as a directory: `config.json` and the parameter file that it names.
 
-Loading executes nothing in it and trusts nothing in it: a directory without a consistent model is refused.
+Loading executes no code from the directory and trusts none of its content: an inconsistent model is rejected.
 
-The name of the file with the parameters contains the first digits of its SHA-256, and config.json contains all of them.
+The name of the parameter file contains the first digits of its SHA-256, and config.json contains all of them.
 `config.json` is written last, so the directory holds the old model until it holds the new one.
 """
 
@@ -41,17 +41,17 @@ LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1}  # settings th
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What is needed to rebuild a model and to prepare its inputs, and where the model comes from."""
+    """Everything needed to rebuild a model and prepare its inputs, and where the model comes from."""
 
     architecture: Architecture
     training: Training
     num_features: int
     largest: int  # nodes of the largest graph; determines the maximum number of clusters
-    class_names: tuple[Label, ...]  # as they were given; empty for regression
+    class_names: tuple[Label, ...]  # in their original type; empty for regression
     dataset: str
     method: str
     feature_map: FeatureMap | None  # None: the features were not computed by this package
-    directed: bool = False  # trained on edges as given, without their missing reverse edges
+    directed: bool = False  # trained on the edges as given: missing reverse edges were not added
     target_mean: tuple[float, ...] = ()  # regression: mean and sd of the training targets
     target_sd: tuple[float, ...] = ()
 
@@ -86,8 +86,8 @@ def save_model(
 ) -> None:
     """Write a model directory.
 
-    If the process is killed, the directory holds the model that it held before, or the new one. With
-    `overwrite=False`, a directory that holds a model is an error.
+    If the process is killed, the directory holds either the previous model or the new one. With
+    `overwrite=False`, a directory that already holds a model raises an error.
     """
     with reserve_directory(directory, overwrite) as save:
         save(model, card)
@@ -95,9 +95,9 @@ def save_model(
 
 @contextlib.contextmanager
 def reserve_directory(directory: str | Path, overwrite: bool = False) -> Iterator[Save]:
-    """Lock a directory, which is created, for one model; yield the function that saves the model there.
+    """Create and lock a directory for one model; yield the function that saves the model there.
 
-    An error if another process has locked it, or if it holds a model and `overwrite` is not set.
+    Raises an error if another process has locked it, or if it holds a model and `overwrite` is not set.
     """
     directory = Path(directory)
     with contextlib.ExitStack() as stack:
@@ -122,7 +122,7 @@ def reserve_directory(directory: str | Path, overwrite: bool = False) -> Iterato
 
 
 def _write(directory: Path, model: GraphClassifier, card: ModelCard) -> None:
-    """The parameters under a new name, then config.json, which names them; then remove the old parameters."""
+    """Write the parameters under a new name, then config.json, which names them; then remove the old parameters."""
     content = to_bytes(model)
     digest = hashlib.sha256(content).hexdigest()
     weights, config = directory / _weights_name(digest), directory / CONFIG
@@ -140,12 +140,12 @@ def _write(directory: Path, model: GraphClassifier, card: ModelCard) -> None:
             f"cannot write the model to {directory} ({error.strerror or error})"
         ) from error
     for file in old:
-        with contextlib.suppress(OSError):  # the new model is complete without this
+        with contextlib.suppress(OSError):  # the new model is complete even if this fails
             file.unlink()
 
 
 def _weights_files(directory: Path) -> Iterator[Path]:
-    """The files with parameters, and the temporary files that killed processes left."""
+    """The parameter files, and temporary files left by killed processes."""
     for file in directory.iterdir():
         temporary = file.suffix == ".part" and file.name.startswith((".model-", f".{CONFIG}."))
         if WEIGHTS.fullmatch(file.name) or temporary:
@@ -186,7 +186,7 @@ def read_model(
     except (RuntimeError, TypeError, ValueError, OverflowError, SettingError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ModelError(
-            f"{directory}: the settings in config.json make no model ({reason})"
+            f"{directory}: the settings in config.json do not define a valid model ({reason})"
         ) from error
     return model.to(device).eval(), card
 
@@ -201,7 +201,7 @@ def _num_layers(a: Architecture) -> int:
 
 
 def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
-    """The settings and the content of the file with the parameters."""
+    """The settings, and the content of the parameter file."""
     config = _read_config(directory)
     while True:
         card, digest = _read_card(directory / CONFIG, config)
@@ -213,13 +213,13 @@ def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
         if weights is not None:
             break
         before, config = config, _read_config(directory)
-        if config == before:  # else another process has just replaced the model
+        if config == before:  # otherwise another process has just replaced the model
             raise ModelError(
                 f"{directory}: the file {path.name} is missing: the model is incomplete"
             )
     if digest and hashlib.sha256(weights).hexdigest() != digest:
         raise ModelError(
-            f"{path}: the parameter file is damaged (its checksum is not the one in config.json)"
+            f"{path}: the parameter file is damaged (its checksum does not match config.json)"
         )
     return card, weights
 
@@ -235,7 +235,7 @@ def _read_config(directory: Path) -> bytes:
 
 
 def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
-    """The content of config.json: the card, and the SHA-256 of the file with the parameters (empty in format 3)."""
+    """The content of config.json: the card, and the SHA-256 of the parameter file (empty in format 3)."""
     try:
         content = json.loads(config)
         if content["format"] not in (3, FORMAT):
@@ -243,7 +243,9 @@ def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
                 f"{path}: expected format {FORMAT}, got {content['format']}: another version of diffpool wrote it"
             )
         if content["format"] == FORMAT and not is_intact(config):
-            raise ModelError(f"{path}: the file is damaged or was edited (its checksum is wrong)")
+            raise ModelError(
+                f"{path}: the file is damaged or was edited (its checksum does not match)"
+            )
         if content["format"] != FORMAT:
             return _card(content), ""
         digest = content["weights_sha256"]
@@ -255,7 +257,7 @@ def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
         SettingError,
     ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ModelError(f"{path}: the file with the settings is damaged ({reason})") from error
+        raise ModelError(f"{path}: the settings file is damaged ({reason})") from error
 
 
 def _card(content: dict[str, Any]) -> ModelCard:
@@ -295,11 +297,11 @@ def _card(content: dict[str, Any]) -> ModelCard:
 
 def _class_names(values: Any) -> tuple[Label, ...]:
     if type(values) is not list or any(type(v) not in (str, int, bool, float) for v in values):
-        raise ValueError(f"expected class_names to be a list of words or numbers, got {values!r}")
+        raise ValueError(f"expected class_names to be a list of strings or numbers, got {values!r}")
     if len(set(map(type, values))) > 1:
         raise ValueError(f"expected class_names of one type, got {values!r}")
     if len(set(values)) < len(values):
-        raise ValueError("expected different class_names")
+        raise ValueError("expected unique class_names")
     return tuple(values)
 
 

@@ -1,4 +1,4 @@
-"""A trained model that predicts graphs in any form, and predictions as CSV or JSON lines."""
+"""A trained model that makes predictions for graphs in any format, and predictions as CSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Outputs:
 
 
 class TrainedModel:
-    """A model with its card. It takes graphs in every form that `as_raw` takes."""
+    """A model with its card. It accepts graphs in every format that `as_raw` accepts."""
 
     def __init__(self, model: GraphClassifier, card: ModelCard):
         self.model, self.card = model.eval(), card
@@ -64,13 +64,13 @@ class TrainedModel:
         """The logarithm of the probability of each class, also where the probability rounds to 0: [B, K]."""
         if self.card.regression:
             raise ModelError(
-                "expected a model of classes, got a regression: it has no probabilities"
+                "expected a classification model, got a regression model, which has no probabilities"
             )
         found = [p.logits.log_softmax(-1) for p, _ in self._predictions(as_raw(graphs))]
         return torch.cat(found).cpu().numpy()
 
     def embed(self, graphs: Any) -> np.ndarray:
-        """The embedding of each graph, from which the head of the model computes its output: [B, D]."""
+        """The embedding of each graph, the input of the model's head: [B, D]."""
         vectors: list[Tensor] = []
 
         def keep(head: Any, inputs: tuple[Tensor, ...]) -> None:
@@ -93,7 +93,7 @@ class TrainedModel:
         return found
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
-        """Write a model directory for `load_model`. With `overwrite=False`, one that holds a model is an error."""
+        """Write a model directory for `load_model`. With `overwrite=False`, an existing model raises an error."""
         save_model(directory, self.model, self.card, overwrite)
 
     def outputs(self, raw: RawGraphs) -> Outputs:
@@ -174,13 +174,13 @@ class TrainedModel:
 
 
 def load_model(directory: str | Path, device: torch.device | str = "cpu") -> TrainedModel:
-    """Load a model directory. Nothing in it is executed."""
+    """Load a model directory. No code from the directory is executed."""
     return TrainedModel(*read_model(directory, device))
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What was written: the number of graphs, labels that the model does not know, and the scores of labeled graphs."""
+    """What was written: the number of graphs, labels unknown to the model, and the scores of labeled graphs."""
 
     count: int
     unseen: Unseen
@@ -198,7 +198,7 @@ def write_predictions(
 
     Columns: `graph` (from 0), the columns of the input (`RawGraphs.columns`), `prediction` (the class) and `p_NAME` for
     each class; for regression `prediction`, or `prediction_1`, … The graphs come in parts, so that they need not fit
-    into memory. A file appears when it is complete. `advance` is called with the number of graphs of each part.
+    into memory. The file appears only when it is complete. `advance` is called with the number of graphs of each part.
     """
     try:
         if not isinstance(out, Path):
@@ -208,7 +208,7 @@ def write_predictions(
             temporary.open("w", newline="", encoding="utf-8") as file,
         ):
             return _write(model, parts, file, advance, form)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         raise
     except OSError as error:
         raise DataError(f"cannot write predictions to {out} ({error.strerror})") from error
@@ -238,7 +238,7 @@ def _write(
         if new := set(names.values()) - set(header):
             raise DataError(
                 f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
-                "give it to the first graph, too, or write the predictions as JSON lines"
+                "add it to the first graph too, or write the predictions as JSON lines"
             )
         given = {names[name]: values for name, values in raw.columns.items()}
         given = {name: given.get(name, [None] * len(raw)) for name in header}
@@ -261,7 +261,7 @@ def _write(
 
 
 def _cell(value: Any) -> Any:
-    """The value; text that a spreadsheet program would execute as a formula starts with an apostrophe instead."""
+    """The value; text that a spreadsheet program would execute as a formula is prefixed with an apostrophe."""
     if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
         return value
     try:
@@ -287,7 +287,7 @@ class _Answers:
         self.codes = {str(name): code for code, name in enumerate(card.class_names)}
         self.y: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
-        self.unknown: Counter[str] = Counter()  # classes that the model does not have
+        self.unknown: Counter[str] = Counter()  # classes unknown to the model
 
     def add(self, raw: RawGraphs, values: np.ndarray) -> None:
         if self.card.regression:
@@ -302,7 +302,7 @@ class _Answers:
             self.values.append(values[codes >= 0])
 
     def metrics(self) -> dict[str, Any] | None:
-        """The metrics; graphs of classes that the model does not have are counted, but not scored."""
+        """The metrics; graphs of classes unknown to the model are counted, but not scored."""
         if not sum(map(len, self.y)):
             return None
         y, values = np.concatenate(self.y), np.concatenate(self.values)
@@ -313,7 +313,7 @@ class _Answers:
 
 
 def unseen_message(table: str, counts: Counter[str]) -> str:
-    """A message about labels that the model does not know."""
+    """A message about labels unknown to the model."""
     shown = ", ".join(f"{name!r} ({count} ×)" for name, count in counts.most_common(5))
     more = f" and {len(counts) - 5} others" if len(counts) > 5 else ""
     return f"{table} {shown}{more} was not in the training data: the model ignores it"

@@ -301,7 +301,7 @@ def test_warnings_are_one_line(
         main()
     assert not stop.value.code
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("diffpool: warning: graphs: node label 1 has 80 different words")
+    assert line.startswith("diffpool: warning: graphs: node label 1 has 80 distinct strings")
 
 
 # --- Ctrl-C -------------------------------------------------------------------------------------------------------
@@ -550,7 +550,7 @@ def test_a_full_disk_does_not_lose_the_trained_model(
     line = complaint(capsys, monkeypatch, "train", "--out", out, *SMALL)
     (folder,) = spare.iterdir()
     assert f"the model is trained, but {out} cannot be written (No space left on device)" in line
-    assert f"it is in {folder} instead" in line
+    assert f"the model is in {folder} instead" in line
     assert load_model(folder).card.method == "diffpool"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     line = complaint(capsys, monkeypatch, "train", "--out", out, *SMALL)

@@ -150,7 +150,7 @@ def test_messages_name_the_file_and_the_attribute(tmp_path: Path) -> None:
     for path in (tmp_path / "g.jsonl", "ENZYMES"):
         with pytest.raises(SettingError, match=r"attributes can be chosen in \.gml"):
             read_raw(path, node_attributes=["a"])
-    with pytest.raises(SettingError, match="column names are for tables of molecules"):
+    with pytest.raises(SettingError, match="column names apply to tables of molecules"):
         read_graphs(tmp_path / "a.gml", label="a")
 
 
