@@ -391,7 +391,7 @@ def predict(
     out: Annotated[
         Path,
         typer.Option(
-            help="Output file: CSV, or JSON lines if the name ends in .jsonl. `-` writes to standard output."
+            help="Output file: CSV, or JSON lines if the name ends in .jsonl; use `-` for standard output."
         ),
     ] = Path("predictions.csv"),
     form: Annotated[
