@@ -37,21 +37,27 @@ class Architecture:
 
     conv: str = setting(
         "sage",
-        help="Convolution; edge-sage uses edge labels and attributes, none ignores the edges.",
+        help="Convolution. edge-sage uses edge labels and attributes; none ignores the edges.",
         choices=CONVOLUTIONS,
     )
-    hidden: int = setting(64, help="Width of the embeddings.", low=1, high=MAX_WIDTH)
+    hidden: int = setting(64, help="Width of the node embeddings.", low=1, high=MAX_WIDTH)
     poolings: int = setting(
         1,
-        help="Number of pooling layers; 0 is a flat GNN, the paper uses 1 or 2.",
+        help="Number of pooling layers. 0 gives a flat GNN; the paper uses 1 or 2.",
         low=0,
         high=MAX_POOLINGS,
     )
     layers_before: int = setting(
-        2, help="Convolutions of each network before the first pooling.", low=1, high=MAX_LAYERS
+        2,
+        help="Number of convolutions in each network before the first pooling.",
+        low=1,
+        high=MAX_LAYERS,
     )
     layers_after: int = setting(
-        3, help="Convolutions of each network after each pooling.", low=1, high=MAX_LAYERS
+        3,
+        help="Number of convolutions in each network after each pooling.",
+        low=1,
+        high=MAX_LAYERS,
     )
     ratio: float | None = setting(
         None,
@@ -62,34 +68,34 @@ class Architecture:
     )
     clusters: str | tuple[int, ...] = setting(
         "graph",
-        help="Number of clusters: graph applies the ratio to each graph, dataset applies it to the largest graph; "
-        "or one number for each pooling, such as 20,5.",
+        help="Number of clusters: graph applies the ratio to each graph, dataset applies it to the largest graph, "
+        "and a list such as 20,5 gives one number for each pooling.",
         choices=("graph", "dataset"),
         low=1,
         high=MAX_SIZE,
     )
     min_clusters: int = setting(
         1,
-        help="Minimum number of clusters of a graph at each pooling, where the ratio gives fewer; a graph with fewer "
-        "nodes has one cluster per node.",
+        help="Minimum number of clusters per graph at each pooling, used where the ratio gives fewer. A graph with "
+        "fewer nodes than this has one cluster per node.",
         low=1,
         high=MAX_WIDTH,
     )
     order: tuple[str, ...] = setting(
         ("l2", "relu", "batch"),
-        help="Steps after each convolution.",
+        help="Steps applied after each convolution.",
         choices=STEPS,
         group="Advanced",
     )
     last_order: tuple[str, ...] = setting(
         ("l2", "relu", "batch"),
-        help="Steps after the last convolution of an embedding network.",
+        help="Steps applied after the last convolution of an embedding network.",
         choices=STEPS,
         group="Advanced",
     )
     assignment_order: tuple[str, ...] = setting(
         ("batch",),
-        help="Steps after the last convolution of a pooling network.",
+        help="Steps applied after the last convolution of a pooling network.",
         choices=STEPS,
         group="Advanced",
     )
@@ -100,17 +106,17 @@ class Architecture:
     )
     assignment_linear: bool = setting(
         False,
-        help="End each pooling network with a linear layer on the concatenated outputs of its layers.",
+        help="End each pooling network with a linear layer on the concatenated outputs of all its layers.",
         group="Advanced",
     )
     readout: str = setting(
         "sum",
-        help="Readout of the nodes; sort is SortPool, fields is PATCHY-SAN.",
+        help="Readout over the nodes. sort is SortPool; fields is PATCHY-SAN.",
         choices=("sum", "mean", "max", "set2set", "sort", "fields"),
     )
     every_level: bool = setting(
         False,
-        help="Concatenate the readouts of all levels instead of using the last.",
+        help="Concatenate the readouts of all levels instead of using only the last one.",
         group="Advanced",
     )
     head: tuple[int, ...] = setting(
@@ -122,7 +128,7 @@ class Architecture:
     )
     pooler: str = setting(
         "diffpool",
-        help="Pooling; all except diffpool use clusters that are not learned.",
+        help="Pooling method. All except diffpool use clusters that are not learned.",
         choices=("diffpool", "graclus", "random", "uniform", "pyramid"),
         group="Advanced",
     )
@@ -140,7 +146,7 @@ class Architecture:
     )
     assignment_layers: int | None = setting(
         None,
-        help="Number of convolutions of each pooling network.",
+        help="Number of convolutions in each pooling network.",
         low=1,
         high=MAX_LAYERS,
         none="the same as in the embedding network",
@@ -148,35 +154,35 @@ class Architecture:
     )
     set2set_steps: int = setting(
         3,
-        help="Processing steps of Set2Set; 0 uses the number of nodes of the largest graph.",
+        help="Number of Set2Set processing steps. 0 uses the number of nodes of the largest graph.",
         low=0,
         high=MAX_STEPS,
         group="Advanced",
     )
     sorted_nodes: int = setting(
         0,
-        help="Number of nodes that SortPool keeps; 0 chooses it so that 60 % of the graphs have at least as many.",
+        help="Number of nodes that SortPool keeps. 0 picks it so that 60 % of the graphs have at least as many nodes.",
         low=0,
         high=MAX_SIZE,
         group="Advanced",
     )
     field_count: int = setting(
         0,
-        help="Number of receptive fields of PATCHY-SAN; 0 uses the mean number of nodes.",
+        help="Number of receptive fields in PATCHY-SAN. 0 uses the mean number of nodes.",
         low=0,
         high=MAX_SIZE,
         group="Advanced",
     )
     field_size: int = setting(
         10,
-        help="Number of nodes in a receptive field of PATCHY-SAN.",
+        help="Number of nodes in each receptive field of PATCHY-SAN.",
         low=0,
         high=MAX_SIZE,
         group="Advanced",
     )
     labelling: str = setting(
         "wl",
-        help="Node labeling that orders the nodes for PATCHY-SAN.",
+        help="Node labeling that defines the order of the nodes in PATCHY-SAN.",
         choices=("wl", "betweenness"),
         option="--labeling",
         group="Advanced",

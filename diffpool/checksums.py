@@ -1,7 +1,7 @@
-"""Files that contain their own SHA-256, so that no damage to them goes unnoticed: safetensors and JSON.
+"""Files (safetensors and JSON) that contain their own SHA-256, so that damage is always detected.
 
-The checksum is the text `"checksum": "<64 hexadecimal digits>"` within the file. It is the SHA-256 of the whole file
-with zeros in place of the digits. It detects damage; it does not protect against forgery.
+The checksum is the text `"checksum": "<64 hexadecimal digits>"` in the file. It is the SHA-256 of the whole file with
+zeros in place of the digits. It detects damage; it does not protect against forgery.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Arrays = dict[str, np.ndarray]
 
 
 class DamagedFileError(Exception):
-    """A file is not as it was written, or cannot be read."""
+    """A file has changed since it was written, or cannot be read."""
 
 
 def sealed(content: bytes) -> bytes:
-    """The content of a file with the checksum filled in; it contains `"checksum": BLANK`."""
+    """The content with its checksum filled in; `content` must contain `"checksum": BLANK`."""
     match = CHECKSUM.search(content)
     assert match is not None
     return content[: match.start(1)] + _checksum(content, match) + content[match.end(1) :]
 
 
 def is_intact(content: bytes) -> bool:
-    """Whether this content is as `sealed` returned it."""
+    """Whether the content is unchanged since `sealed` returned it."""
     match = CHECKSUM.search(content)
     return match is not None and match[1] == _checksum(content, match)
 
@@ -50,13 +50,13 @@ def _checksum(content: bytes, match: re.Match[bytes]) -> bytes:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], about: Any = None) -> None:
-    """Write arrays, and `about` as JSON, to a safetensors file with a checksum. The folder is created.
+    """Write arrays, and `about` as JSON, to a safetensors file with a checksum. Creates the folder if needed.
 
-    A reader finds either the old or the new file.
+    Readers see either the old or the new file.
     """
-    # safetensors writes the memory of an array in its order, whatever the strides are
+    # safetensors writes the memory of an array in order and ignores its strides
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    # one entry of metadata, because safetensors writes several in any order
+    # one metadata entry, because safetensors writes several in arbitrary order
     content = save(contiguous, {"about": json.dumps({"checksum": BLANK, "about": about})})
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
@@ -64,9 +64,9 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], about: Any = None)
 
 
 def load_arrays(path: Path) -> tuple[Arrays, Any] | None:
-    """The arrays and `about` of a file that `save_arrays` wrote; None if there is no such file.
+    """The arrays and `about` from a file written by `save_arrays`; None if the file does not exist.
 
-    Raises `DamagedFileError` if the file is not as it was written, or cannot be read.
+    Raises `DamagedFileError` if the file has changed since it was written, or cannot be read.
     """
     try:
         content = path.read_bytes()
@@ -84,5 +84,5 @@ def load_arrays(path: Path) -> tuple[Arrays, Any] | None:
         ValueError,
         KeyError,
         TypeError,
-    ) as error:  # not a file of this package
+    ) as error:  # not written by this package
         raise DamagedFileError(f"{path} is damaged ({type(error).__name__}: {error})") from error

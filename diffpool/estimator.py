@@ -1,8 +1,8 @@
-"""Estimators for scikit-learn: `fit`, `predict`, `predict_proba`, `transform` and `score` on graphs in any form.
+"""Scikit-learn estimators: `fit`, `predict`, `predict_proba`, `transform` and `score` on graphs in any format.
 
 Graphs are a list of PyTorch Geometric, NetworkX or SciPy graphs or of SMILES, a PyG data set, or `RawGraphs`
 (`diffpool.read_graphs` reads files). The estimators work in `cross_val_score`, `GridSearchCV` and pipelines.
-Meta-estimators that insist on an array with two dimensions, such as `BaggingClassifier`, take
+Meta-estimators that require a two-dimensional array, such as `BaggingClassifier`, take
 `diffpool.data.as_column(graphs)`.
 """
 
@@ -84,25 +84,25 @@ class _Estimator(BaseEstimator):
         """The graphs with the classes `y`, or with their own. Floats in `y` are classes, as in scikit-learn."""
         if np.ma.is_masked(y):
             raise DataError(
-                "y: expected no masked values, got some. Fill them, or leave these graphs out."
+                "y: expected no masked values, got some. Fill them, or remove these graphs."
             )
         values = None if y is None else np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
         floats = values is not None and values.ndim == 1 and values.dtype.kind == "f"
         if values is not None and floats and not np.isfinite(values).all():
             graph = int(np.flatnonzero(~np.isfinite(values))[0])
             raise DataError(
-                f"graph {graph}: expected a class, got {values[graph]}. Leave graphs without a class out."
+                f"graph {graph}: expected a class, got {values[graph]}. Remove graphs without a class."
             )
         given = values.astype(float).astype(str) if values is not None and floats else values
         raw = self._raw(graphs, given)
         if raw.classes is None:
-            raise DataError("expected a class for every graph, got none: pass them as y")
+            raise DataError("expected a class for every graph, got none: pass the classes as y")
         return replace(raw, classes=replace(raw.classes, type="float")) if floats else raw
 
     def _fit(self, raw: RawGraphs, sample_weight: Any) -> Self:
         if not 0 < self.validation < 1:
             raise SettingError(
-                f"expected validation, a fraction of the graphs, above 0 and below 1, got {self.validation}"
+                f"expected validation to be a fraction above 0 and below 1, got {self.validation}"
             )
         values = {setting.name: getattr(self, name) for name, setting in PARAMETERS.items()}
         changes = {name: value for name, value in values.items() if value is not None}
@@ -131,7 +131,7 @@ class _Estimator(BaseEstimator):
         return self.random_state
 
     def _fold(self, dataset: GraphDataset, seed: int) -> Fold:
-        """The training and validation graphs; with too few graphs, both are all graphs."""
+        """The training and validation graphs; if there are too few graphs, both contain all of them."""
         try:
             return single_split(dataset.y.cpu(), seed, self.validation, test=0)
         except DataError:
@@ -151,14 +151,14 @@ class _Estimator(BaseEstimator):
         return self.model_.clusters(self._raw(graphs))
 
     def transform(self, graphs: Any) -> np.ndarray:
-        """The embedding of each graph, from which the last layers compute the output: [B, D]."""
+        """The embedding of each graph, the input of the output layers: [B, D]."""
         check_is_fitted(self)
         return self.model_.embed(self._raw(graphs))
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
         """Write a model directory, which `diffpool.load_model` and `diffpool predict` read.
 
-        A model that is there already is replaced; with `overwrite=False` it is an error.
+        An existing model is replaced; with `overwrite=False` it raises an error.
         """
         check_is_fitted(self)
         self.model_.save(directory, overwrite)
@@ -181,7 +181,7 @@ _E = TypeVar("_E", bound=type[_Estimator])
 
 
 def _with_settings_in_docs(estimator: _E) -> _E:
-    """Replace `{settings}` in the docstring by a line for each setting."""
+    """Replace `{settings}` in the docstring with a line for each setting."""
     lines = []
     for name, setting in PARAMETERS.items():
         text = f"{name}: {setting.help} Default: {default_text(setting)}."
@@ -201,15 +201,15 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
     Args:
         method: The name of a method, as in `diffpool train --method`.
-        features: Node features separated by commas, or "auto"; see `diffpool.data.features`.
-        edge_features: Use edge labels and attributes, with the convolution edge-sage unless `conv` is given.
-        directed: Use edges in the given direction only.
+        features: Comma-separated node features, or "auto"; see `diffpool.data.features`.
+        edge_features: Whether to use edge labels and attributes; uses the convolution edge-sage unless `conv` is given.
+        directed: Whether to use edges in the given direction only.
         node_attributes, edge_attributes: Attributes of NetworkX graphs to use; by default all of them.
         validation: Fraction of the graphs used to choose the best epoch.
         seed: Random seed for the split, the initial parameters, the batches and dropout.
         random_state: An int or `RandomState` that replaces `seed`. Meta-estimators such as `BaggingClassifier` use it.
-        device: "cpu", "cuda", or "auto": CUDA if available.
-        verbose: Print a line for each epoch.
+        device: "cpu", "cuda", or "auto", which uses CUDA if available.
+        verbose: Whether to print a line for each epoch.
         {settings}
 
     Attributes:
@@ -261,7 +261,7 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
 @_with_settings_in_docs
 class DiffPoolRegressor(RegressorMixin, _Estimator):
-    """A regressor of one or more targets for each graph.
+    """A graph regressor for one or more targets.
 
     Every setting of the method is a keyword argument; None, the default, leaves it to the method and the data set.
 
@@ -282,7 +282,7 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
         """
         raw = self._raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
         if raw.targets is None:
-            raise DataError("expected a target for every graph, got none: pass them as y")
+            raise DataError("expected a target for every graph, got none: pass the targets as y")
         return self._fit(replace(raw, classes=None), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
@@ -300,12 +300,14 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
         if y is None:
             y = self._raw(graphs).targets
             if y is None:
-                raise DataError("expected a target for every graph, got none: pass them as y")
+                raise DataError(
+                    "expected a target for every graph, got none: pass the targets as y"
+                )
         return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
 
 
 def _graph_tags(tags: Any) -> Any:
-    """What scikit-learn may assume: the input is a list of graphs, not a table, and `y` may be part of it."""
+    """The tags for scikit-learn: the input is a list of graphs, not a table, and may contain `y`."""
     from sklearn.utils import TransformerTags  # since scikit-learn 1.6, as tags in this form are
 
     tags.input_tags.two_d_array = False
@@ -316,16 +318,16 @@ def _graph_tags(tags: Any) -> Any:
 
 
 def _weights(values: Any, dataset: GraphDataset) -> torch.Tensor:
-    """Weights of the graphs, scaled to mean 1: the learning rate and clipping keep their meaning."""
+    """The weights of the graphs, scaled to mean 1, so that the learning rate and clipping keep their meaning."""
     try:
         weights = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         weights = np.empty(0)
     if weights.shape != (len(dataset),) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError(
-            f"expected sample_weight as {len(dataset)} numbers of at least 0, one for each graph, "
+            f"expected sample_weight as {len(dataset)} finite numbers of at least 0, one for each graph, "
             f"got {np.shape(values)}, or negative or infinite ones"
         )
     if weights.sum() <= 0:
-        raise DataError("expected sample_weight with some numbers above 0, got only 0")
+        raise DataError("expected sample_weight with some values above 0, got only zeros")
     return torch.from_numpy(weights / weights.mean()).to(dataset.x)

@@ -19,10 +19,10 @@ except ImportError:  # Windows has no fcntl: there, locks do nothing
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder, to write to; move it to `path` if the block succeeds.
+    """Yield a temporary path in the same folder to write to, and move it to `path` if the block succeeds.
 
     Readers see the old file or the complete new one. If the block raises, the temporary file is removed. The folder
-    must exist. A device or pipe is an OSError, not replaced.
+    must exist. If `path` is a device or pipe, an OSError is raised.
     """
     check_regular(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
@@ -35,13 +35,13 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def check_regular(path: Path) -> None:
-    """Raise an OSError if the path exists and is neither a file nor a folder: a device, pipe or socket."""
+    """Raise an OSError if the path exists but is neither a file nor a folder (a device, pipe or socket)."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise OSError(errno.EINVAL, "it is a device or pipe, not a file", str(path))
 
 
 def move_into_place(temporary: Path, path: Path) -> None:
-    """Flush a file to disk, then rename it to `path`, replacing any file there, and flush its name."""
+    """Flush a file to disk, rename it to `path`, replacing any existing file, and flush the folder."""
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
@@ -49,7 +49,7 @@ def move_into_place(temporary: Path, path: Path) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk, so that later changes are not on disk before them."""
+    """Flush the entries of a folder to disk, so that later changes cannot reach the disk first."""
     with contextlib.suppress(OSError):  # Windows cannot open folders
         file = os.open(folder, os.O_RDONLY)
         try:
@@ -59,17 +59,17 @@ def _flush_folder(folder: Path) -> None:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove the temporary files that killed processes left while writing `path`."""
+    """Remove temporary files left by processes that were killed while writing `path`."""
     for file in path.parent.iterdir() if path.parent.is_dir() else ():
         if file.name.startswith(f".{path.name}.") and file.suffix == ".part":
             file.unlink(missing_ok=True)
 
 
 def lock_open_file(file: int, wait: bool = True) -> None:
-    """Lock an open file (a descriptor) until it is closed or the process ends.
+    """Lock an open file (given by its descriptor) until it is closed or the process ends.
 
-    Without `wait`, raise BlockingIOError if another process holds the lock. On systems and file systems without locks,
-    do nothing.
+    Without `wait`, raise BlockingIOError if another process holds the lock. Does nothing on systems and file systems
+    that do not support locks.
     """
     if fcntl is None:
         return
@@ -83,9 +83,10 @@ def lock_open_file(file: int, wait: bool = True) -> None:
 
 @contextlib.contextmanager
 def file_lock(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold the lock file `path`, which is created (with its folder) and removed afterwards.
+    """Hold a lock on the file `path`, which is created (with its folder) and removed afterward.
 
-    Without `wait`, raise BlockingIOError if another process holds it. The lock of a killed process is released, too.
+    Without `wait`, raise BlockingIOError if another process holds it. The lock is also released if the process is
+    killed.
     """
     if fcntl is None:
         yield

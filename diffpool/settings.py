@@ -95,7 +95,7 @@ class Setting:
         raise SettingError(f"expected {self.name} to be {self.type_text()}, got {text!r}{hint}")
 
     def _hint(self, value: Any) -> str:
-        """A similar choice for a word that is none of the choices."""
+        """A suggestion for a string that is not one of the choices."""
         words = value if isinstance(value, tuple) else (value,)
         wrong = [w for w in words if isinstance(w, str) and w not in self.choices]
         return did_you_mean(wrong[0], self.choices) if wrong else ""
@@ -120,7 +120,7 @@ class Setting:
             int: "an integer",
             float: "a number",
             str: f"one of {names}" if names else "text",
-            tuple[str, ...]: f"a list of {names or 'words'}",
+            tuple[str, ...]: f"a list of {names or 'strings'}",
             tuple[int, ...]: f"a list of integers {self.range_text()}".strip(),
         }
         return ", or ".join(words[kind] for kind in self.kinds)

@@ -210,7 +210,7 @@ def test_every_setting_is_a_parameter_with_documentation(kind: type) -> None:
     assert all(parameters[name].default is None for name in expected - {"seed"})
     for name in expected - {"seed"}:
         assert f"\n        {name}: " in kind.__doc__
-    assert "\n        clip: Maximum norm of the gradient. Default: 2.\n" in kind.__doc__
+    assert "\n        clip: Maximum gradient norm, for clipping. Default: 2.\n" in kind.__doc__
 
 
 def test_only_known_keywords_are_accepted() -> None:
@@ -257,7 +257,7 @@ def test_graphs_with_classes_need_no_y() -> None:
 def test_error_messages_say_what_to_do() -> None:
     graphs, y = graphs_and_classes(12)
     with pytest.raises(
-        DataError, match="expected a class for every graph, got none: pass them as y"
+        DataError, match="expected a class for every graph, got none: pass the classes as y"
     ):
         DiffPoolClassifier(epochs=1).fit(graphs)
     with pytest.raises(DataError):

@@ -22,7 +22,7 @@ PAGE = PACKAGE.parent / "docs" / "architecture.md"
 
 def _lists() -> list[dict[str, set[str]]]:
     """The two lists of the page: allowed imports between packages, and where third-party packages are imported."""
-    page = PAGE.read_text().split("## Who may import whom")[1].split("\n## ")[0]
+    page = PAGE.read_text().split("## Import rules")[1].split("\n## ")[0]
     lists = []
     for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL):
         rows = (line.split() for line in block.splitlines())

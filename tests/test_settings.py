@@ -293,7 +293,7 @@ def test_the_values_of_a_grid_have_the_type_of_their_setting() -> None:
         parse_grid(["hidden=32,wide"])
     with pytest.raises(SettingError, match="expected hidden to be an integer, got '64'"):
         make_grid({"hidden": [32, "64"]})
-    with pytest.raises(SettingError, match="expected at least one value of hidden in the grid"):
+    with pytest.raises(SettingError, match="expected at least one value for hidden in the grid"):
         make_grid({"hidden": []})
 
 

@@ -1,7 +1,7 @@
-"""The commands of `diffpool`: arguments in, results out, and one clear line for a mistake.
+"""The commands of `diffpool`. A user error prints one clear line.
 
-Modules that import NumPy or torch are imported by the functions that need them, so that help, completion and mistakes
-answer at once.
+Modules that import NumPy or torch are imported inside the functions that need them, so that help, completion and error
+messages appear at once.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ app = typer.Typer(
 
 ALL_METHODS = {**METHODS, **KERNEL_METHODS}
 ALL_PROTOCOLS = {**PROTOCOL_SUMMARIES, **KERNEL_PROTOCOL_SUMMARIES}
-# The options of `diffpool evaluate` that a kernel has.
+# The options of `diffpool evaluate` that apply to kernels.
 KERNEL_OPTIONS = {
     *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs", "no_labels"),
     *("data_dir", "smiles", "label", "node_attributes", "edge_attributes"),
@@ -130,14 +130,14 @@ def train(
         str,
         typer.Argument(
             help="`embedded` (generated, needs no file), the name of a TU data set such as ENZYMES, "
-            "or a file: a folder or zip in TU format, graphs.jsonl, molecules.csv, graphs.parquet, graph.gml, …; "
+            "or a path: a folder or zip file in TU format, graphs.jsonl, molecules.csv, graphs.parquet, graph.gml, …; "
             "see docs/own-graphs.md.",
             autocompletion=complete_dataset,
         ),
     ] = "embedded",
     method: Annotated[str, name_option("Method to train", METHODS)] = "diffpool",
     out: Annotated[
-        Path, typer.Option(help="Folder for the model, its metrics and the picture.")
+        Path, typer.Option(help="Folder for the model, its metrics, its report and a picture.")
     ] = Path("runs/model"),
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the model in OUT, if there is one.")
@@ -155,13 +155,13 @@ def train(
 ) -> None:
     """Train a model on 80 % of the graphs and report its scores on 10 %.
 
-    The other 10 % validate: training stops early, and the epoch with the lowest validation loss is kept.
-    OUT receives the model (**config.json** and **model-….safetensors**), **metrics.jsonl** (a line for each epoch),
-    **report.md** and **report.json** (scores, split, settings, versions) and **clusters.png** (a test graph and its
-    coarsened graphs). A model in OUT is only replaced with --overwrite.
+    The other 10 % are validation graphs: they decide when training stops early, and the epoch with the lowest
+    validation loss is kept. OUT receives the model (**config.json** and **model-….safetensors**), **metrics.jsonl**
+    (one line per epoch), **report.md** and **report.json** (scores, split, settings, versions) and **clusters.png** (a
+    test graph and its coarsened graphs). A model in OUT is replaced only with --overwrite.
 
-    Ctrl-C ends the training: the best model so far is saved, and the exit code is 130. The same command with
-    `--resume` continues, also after a crash, and ends with the same model as without the interruption.
+    Ctrl-C stops training: the best model so far is saved, and the exit code is 130. The same command with `--resume`
+    continues training, even after a crash, and ends with the same model as an uninterrupted run.
 
     **Examples**
 
@@ -195,7 +195,7 @@ def train(
     if outcome.interrupted:
         _stop(
             f"stopped after epoch {len(outcome.epochs)}: the best model so far is in {out}. "
-            "The same command with --resume continues the training."
+            "Run the same command with --resume to continue training."
         )
 
 
@@ -211,14 +211,14 @@ def evaluate(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="`embedded`, the name of a TU data set, or a file; see `diffpool train`.",
+            help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
             autocompletion=complete_dataset,
         ),
     ],
     method: Annotated[str, name_option("Method to evaluate", ALL_METHODS)] = "diffpool",
     protocol: Annotated[
         str | None,
-        name_option("How to measure the accuracy", ALL_PROTOCOLS, "tenfold; inner-cv for kernels"),
+        name_option("Evaluation protocol", ALL_PROTOCOLS, "tenfold; inner-cv for kernels"),
     ] = None,
     *,
     run: Run,
@@ -239,11 +239,11 @@ def evaluate(
     target: Target = None,
     settings: Settings,
 ) -> None:
-    """Measure the accuracy of a method with ten-fold cross-validation: mean ± sd. For targets: MAE, RMSE and R².
+    """Measure the accuracy of a method by ten-fold cross-validation: mean ± sd. For targets: MAE, RMSE and R².
 
-    Every finished fold is a line of OUT. If the command is interrupted, run it again: it continues where it stopped.
-    When all folds are finished, it only prints the result. **nested** does not search over settings that are given as
-    options. Kernels have no settings: C and h are chosen on each training part.
+    Every finished fold is recorded as a line of OUT. If the command is interrupted, run it again to continue. If all
+    folds are already recorded, it only prints the result. **nested** does not search over settings that are given as
+    options. Kernels have no settings: C and h are chosen on the training part of each fold.
 
     **Examples**
 
@@ -262,7 +262,7 @@ def evaluate(
     else:
         _check_network_options(method, kernel)
         chosen = settings_for(method, dataset, **settings)
-        parse_grid(grid or ())  # a mistake answers at once
+        parse_grid(grid or ())  # report a mistake at once
         from diffpool.experiments import choose_protocol, needs_edges, prepared
         from diffpool.experiments import evaluate as evaluate_network
 
@@ -299,8 +299,8 @@ def _evaluate_kernel(
     chosen, rules = kernel_method(method), choose_kernel_protocol(protocol or "inner-cv")
     if dataset == "embedded":
         raise SettingError(
-            "expected a data set of files for a kernel, got embedded: its classes differ by node attributes only, "
-            "which kernels do not see"
+            "the data set embedded cannot be used with a kernel: its classes differ in node attributes only, "
+            "which kernels ignore"
         )
     raw = read_input(dataset, source, None, False, shown.quiet)
     if kernel.no_labels:
@@ -312,11 +312,11 @@ def _evaluate_kernel(
 
 @contextmanager
 def _resumable() -> Iterator[None]:
-    """Say how to go on after Ctrl-C."""
+    """Explain how to continue after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
-        _stop("stopped. Finished folds are recorded: the same command continues where it stopped.")
+        _stop("stopped. Finished folds are recorded: run the same command again to continue.")
 
 
 def _check_kernel_options(context: typer.Context, method: str) -> None:
@@ -324,14 +324,14 @@ def _check_kernel_options(context: typer.Context, method: str) -> None:
         source = context.get_parameter_source(option.name or "")
         if option.name not in KERNEL_OPTIONS and source and source.name == "COMMANDLINE":
             raise SettingError(
-                f"expected no {option.opts[0]} with the kernel {method}, which is not a neural network: leave it out"
+                f"{option.opts[0]} does not apply to the kernel {method}, which is not a neural network: remove it"
             )
 
 
 def _check_network_options(method: str, kernel: KernelOptions) -> None:
     for name, given in (("--jobs", kernel.jobs is not None), ("--no-labels", kernel.no_labels)):
         if given:
-            raise SettingError(f"expected {name} with a kernel only, got it with {method}")
+            raise SettingError(f"{name} applies to kernels only, got it with {method}: remove it")
 
 
 @app.command()
@@ -340,7 +340,7 @@ def data(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="The name of a TU data set, such as PROTEINS, or a file.",
+            help="The name of a TU data set, such as PROTEINS, or a path.",
             autocompletion=complete_dataset,
         ),
     ],
@@ -356,8 +356,8 @@ def data(
 ) -> None:
     """Find a data set, check it, and show its statistics.
 
-    A name is looked up in --data-dir (or the folder in DIFFPOOL_DATA), then in the cache, then downloaded from the TU
-    collection. docs/own-graphs.md lists the kinds of files.
+    A data set name is looked up in --data-dir (or the folder in DIFFPOOL_DATA), then in the cache; otherwise the data
+    set is downloaded from the TU collection. docs/own-graphs.md lists the supported file formats.
 
     **Examples**
 
@@ -379,24 +379,28 @@ def data(
 
 @app.command()
 def predict(
-    model_dir: Annotated[Path, typer.Argument(help="A folder written by `diffpool train`.")],
+    model_dir: Annotated[
+        Path, typer.Argument(help="A model directory written by `diffpool train`.")
+    ],
     dataset: Annotated[
         str,
-        typer.Argument(help="A file, or the name of a data set.", autocompletion=complete_dataset),
+        typer.Argument(
+            help="A path, or the name of a TU data set.", autocompletion=complete_dataset
+        ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write: CSV, or JSON lines if its name ends in .jsonl; `-` is standard output."
+            help="Output file: CSV, or JSON lines if the name ends in .jsonl; use `-` for standard output."
         ),
     ] = Path("predictions.csv"),
     form: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="`csv` or `jsonl`.",
+            help="Output format: `csv` or `jsonl`.",
             metavar="NAME",
-            show_default="by the name of OUT",
+            show_default="from the name of OUT",
             autocompletion=lambda: list(FORMS),
         ),
     ] = None,
@@ -412,7 +416,7 @@ def predict(
 ) -> None:
     """Predict the class of every graph with a trained model.
 
-    OUT has a line for each graph: the columns of the input (all columns of a CSV file; `id`, `label` and other keys of
+    OUT has one line per graph: the columns of the input (all columns of a CSV file; `id`, `label` and other keys of
     JSON lines), the prediction, and the probability of each class. JSON lines and CSV files are read in parts, so they
     may be larger than memory. Labels that were not in the training data are reported. If the graphs have classes or
     targets (for a CSV file, name the column with --label or --target), the scores are printed and written to
@@ -533,7 +537,9 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
     try:
         from diffpool.viz import draw_clusters
     except ImportError:
-        shown.print("no picture: `pip install 'diffpool[plot]'` adds clusters.png", markup=False)
+        shown.print(
+            "no picture: to get clusters.png, run `pip install 'diffpool[plot]'`", markup=False
+        )
         return
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
     try:
@@ -544,7 +550,7 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
-    """Fail before the data is read, not after it, if the model cannot be written there."""
+    """Fail before the data is read if the model cannot be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / ".write-test"
@@ -561,7 +567,7 @@ def _check_out(out: Path, overwrite: bool) -> None:
 
 
 def main() -> None:
-    """Run the command line. A user's mistake prints one line and exits with code 2."""
+    """Run the command line. A user error prints one line and exits with code 2."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
@@ -573,19 +579,19 @@ def main() -> None:
         _complain(str(error))
     except KeyboardInterrupt:
         _stop("stopped")
-    except BrokenPipeError:  # the reader of the output, such as head, has ended
+    except BrokenPipeError:  # the reader of the output, such as `head`, has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
     except Exception as error:
-        message = getattr(error, "format_message", None)  # an error of the command-line parser
+        message = getattr(error, "format_message", None)  # an error from the command-line parser
         if message is None:
             _complain_about_memory(error)
             raise  # a bug: the traceback helps to report it
         text = message() or "see diffpool --help"
-        if wrong := getattr(error, "option_name", None):  # of an option that does not exist
+        if wrong := getattr(error, "option_name", None):  # the option does not exist
             text = f"no such option: {wrong}{did_you_mean(wrong, _options(error), prefix='. ')}"
         _complain(text)
 
@@ -602,13 +608,13 @@ def _print_warning(message: Warning | str, *details: Any, **more: Any) -> None:
 
 
 def _options(error: Any) -> list[str]:
-    """The options of the command that an error of the parser is about."""
+    """The options of the command that a parser error is about."""
     params = error.ctx.command.params if getattr(error, "ctx", None) else []
     return [name for option in params for name in option.opts]
 
 
 def _stop(message: str) -> NoReturn:
-    """Exit after Ctrl-C, as shells expect it."""
+    """Exit after Ctrl-C with the code that shells expect."""
     print(f"diffpool: {message}", file=sys.stderr)
     sys.exit(INTERRUPTED)
 

@@ -1,4 +1,4 @@
-"""Completion in a shell: data sets, features and settings. Nothing here imports NumPy or torch."""
+"""Shell completion of data sets, features and settings. This module does not import NumPy or torch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from diffpool.data.tu_names import KNOWN
 from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.settings import Setting
 
-SUFFIXES = (  # as in `diffpool.data.sources`, which imports NumPy
+SUFFIXES = (  # the same as in `diffpool.data.sources`, which imports NumPy
     *(".jsonl", ".jsonl.gz", ".csv", ".parquet", ".mol"),
     *(".gml", ".graphml", ".gexf", ".edgelist", ".zip"),
 )
 
 
 def complete_dataset(incomplete: str) -> list[str]:
-    """Data sets by name (known ones and those in DIFFPOOL_DATA), folders, and files that can be read."""
+    """Names of data sets (well-known ones and those in DIFFPOOL_DATA), folders, and files in supported formats."""
     folder = Path(os.environ.get("DIFFPOOL_DATA") or os.devnull)
     here = [p.stem for p in folder.glob("*") if p.suffix == ".zip" or p.is_dir()]
     names = sorted({"embedded", *KNOWN, *here})
@@ -26,19 +26,19 @@ def complete_dataset(incomplete: str) -> list[str]:
 
 
 def complete_features(incomplete: str) -> list[str]:
-    """`auto`, or the next name in a list separated by commas."""
+    """`auto`, or the next name in a comma-separated list."""
     first, comma, last = incomplete.rpartition(",")
     names = list(NODE_PARTS) if comma else ["auto", *NODE_PARTS]
     return [f"{first}{comma}{name}" for name in names if name.startswith(last)]
 
 
 def complete_settings(incomplete: str) -> list[str]:
-    """`NAME=`, and the choices of a setting after it, for `--set`."""
+    """For `--set`: `NAME=`, or the choices of the setting after `NAME=`."""
     return list(_settings(incomplete, list(METHOD_SETTINGS.values())))
 
 
 def complete_grid(incomplete: str) -> list[str]:
-    """The same for `--grid`, where not every setting is allowed."""
+    """For `--grid`: the same, without the settings that are not allowed in a grid."""
     return list(_settings(incomplete, [s for s in METHOD_SETTINGS.values() if s.searchable]))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from diffpool.experiments import Outcome
     from diffpool.training import Epoch
 
-LINE_SECONDS = 10.0  # between lines of progress, where the output is not a terminal
+LINE_SECONDS = 10.0  # between progress lines, if the output is not a terminal
 
 # Control characters, and characters that reverse the direction of text: a terminal would obey them.
 UNPRINTABLE = re.compile(
@@ -37,12 +37,12 @@ UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text with control characters as escapes such as \\x1b: names in the data must not control the terminal."""
+    """The text with control characters escaped, as in \\x1b: names in the data must not control the terminal."""
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class PlainConsole(Console):
-    """A console that prints text as it is: names may look like markup or contain control characters."""
+    """A console that prints text literally: names may look like markup or contain control characters."""
 
     def __init__(self, stderr: bool = False, quiet: bool = False):
         super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr, quiet=quiet)
@@ -56,7 +56,7 @@ errors = PlainConsole(stderr=True)
 
 
 def progress_console(quiet: bool, stderr: bool = True) -> Console:
-    """Where progress and remarks are printed: nowhere with `--quiet`, on standard error next to JSON."""
+    """The console for progress and remarks: silent with `--quiet`, on standard error if the output is JSON."""
     return PlainConsole(stderr, quiet)
 
 
@@ -177,7 +177,7 @@ def percent(accuracy: float | None) -> str:
 
 @contextmanager
 def download_bar(name: str, console: Console) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar that appears with the first byte. Yields a function of the bytes received and their total."""
+    """A progress bar that appears with the first byte. Yields a function of the bytes received and the total."""
     if not console.is_terminal:
         lines = Lines(console)
         yield lambda received, total: lines.show(
@@ -211,7 +211,7 @@ def download_bar(name: str, console: Console) -> Iterator[Callable[[int, int | N
 
 @contextmanager
 def preparing_bar(console: Console) -> Iterator[Callable[[float], None]]:
-    """A progress bar that appears if structures are precomputed. Yields a function of the fraction that is done."""
+    """A progress bar that appears while structures are precomputed. Yields a function of the fraction done."""
     if not console.is_terminal:
         lines = Lines(console)
         yield lambda share: lines.show(f"preparing graphs: {100 * share:.0f} %")
@@ -301,7 +301,7 @@ def _range(names: tuple[str, ...]) -> str:
 
 
 def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
-    """Print the data set, how the method differs from the paper, and advice."""
+    """Print a summary of the data set, how the method differs from the paper, and warnings."""
     from diffpool.experiments import class_counts, imbalance, trivial_pooling
 
     outputs = (
@@ -323,7 +323,7 @@ def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
     if not dataset.regression:
         counts = [f"{name}: {count}" for name, count in class_counts(dataset).items()]
         shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
-        console.print(f"graphs of each class: {shown}", markup=False, soft_wrap=True)
+        console.print(f"graphs per class: {shown}", markup=False, soft_wrap=True)
     if method.training.class_weight is None and (message := imbalance(dataset)):
         warn(message, console)
     if message := trivial_pooling(method.architecture, dataset):

@@ -1,4 +1,4 @@
-"""The options of the command line: options that several commands share, and an option for each setting."""
+"""Command-line options: those that several commands share, and one for each setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from diffpool.experiments.grid import parse_settings
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.settings import Setting
 
-# Titles of the groups of options, in the order of the help; None are the options that come first.
+# Titles of the option groups, in the order of the help; None is the group that comes first.
 DATA, KERNELS, ADVANCED = "Data", "Kernels", "Advanced"
 GROUPS = (None, "Training", "Architecture", DATA, KERNELS, ADVANCED)
 
@@ -36,7 +36,7 @@ METAVARS = {
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        help="Folder that contains NAME.zip or NAME/ for a data set NAME.",
+        help="Folder that contains NAME.zip or NAME/ for the data set NAME.",
         envvar="DIFFPOOL_DATA",
         rich_help_panel=DATA,
     ),
@@ -44,7 +44,7 @@ DataDir = Annotated[
 Smiles = Annotated[
     str | None,
     typer.Option(
-        help="Column of a CSV or Parquet file with SMILES strings.",
+        help="Name of the column with SMILES, for CSV and Parquet files.",
         metavar="COLUMN",
         show_default="smiles",
         rich_help_panel=DATA,
@@ -53,13 +53,15 @@ Smiles = Annotated[
 Label = Annotated[
     str | None,
     typer.Option(
-        help="Column of a CSV file with the class.", metavar="COLUMN", rich_help_panel=DATA
+        help="Name of the column with the class, for CSV and Parquet files.",
+        metavar="COLUMN",
+        rich_help_panel=DATA,
     ),
 ]
 Target = Annotated[
     str | None,
     typer.Option(
-        help="Column of a CSV or Parquet file with a number to predict.",
+        help="Name of the column with the number to predict, for CSV and Parquet files.",
         metavar="COLUMN",
         rich_help_panel=DATA,
     ),
@@ -67,7 +69,7 @@ Target = Annotated[
 NodeAttributes = Annotated[
     str | None,
     typer.Option(
-        help="Node attributes of GML, GraphML and GEXF files to use, separated by commas; `''` for none.",
+        help="Node attributes to use from GML, GraphML and GEXF files, separated by commas; `''` for none.",
         metavar="NAME,NAME",
         show_default="all",
         rich_help_panel=DATA,
@@ -76,7 +78,7 @@ NodeAttributes = Annotated[
 EdgeAttributes = Annotated[
     str | None,
     typer.Option(
-        help="The same for edge attributes.",
+        help="Edge attributes to use from these files, separated by commas; `''` for none.",
         metavar="NAME,NAME",
         show_default="all",
         rich_help_panel=DATA,
@@ -84,11 +86,14 @@ EdgeAttributes = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help=METHOD_SETTINGS["seed"].help)]
 DeviceName = Annotated[
-    str, typer.Option(help="`cpu`, `cuda`, `cuda:1`, or `auto`: CUDA if available.", metavar="NAME")
+    str,
+    typer.Option(
+        help="`cpu`, `cuda`, `cuda:1`, or `auto`, which uses CUDA if available.", metavar="NAME"
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as a JSON object.")]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print the result and errors only, no progress.")
+    bool, typer.Option("--quiet", "-q", help="Print only the result and errors, no progress.")
 ]
 
 
@@ -103,7 +108,7 @@ class Source:
     edge_attributes: EdgeAttributes = None
 
     def chosen_attributes(self) -> tuple[list[str] | None, list[str] | None]:
-        """The names of node and edge attributes to use; None: all of them."""
+        """The names of the node and edge attributes to use; None means all of them."""
         return _names(self.node_attributes), _names(self.edge_attributes)
 
 
@@ -113,13 +118,13 @@ def _names(text: str | None) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Inputs(Source):
-    """What a neural network sees of the graphs."""
+    """Which features of the graphs a neural network uses."""
 
     features: Annotated[
         str,
         typer.Option(
             help=f"Node features, separated by commas: {', '.join(f'`{name}`' for name in NODE_PARTS)}; "
-            "or `auto`: attributes and labels if there are any, otherwise degree and log-degree.",
+            "or `auto`, which uses attributes and labels if there are any, and otherwise degree and log-degree.",
             metavar="NAME,NAME",
             autocompletion=complete_features,
             rich_help_panel=DATA,
@@ -127,20 +132,20 @@ class Inputs(Source):
     ] = "auto"
     directed: Annotated[
         bool,
-        typer.Option(help="Keep the direction of the edges.", rich_help_panel=DATA),
+        typer.Option(help="Use edges in the given direction only.", rich_help_panel=DATA),
     ] = False
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where a neural network is trained."""
+    """The device and precision used by a neural network."""
 
     device: DeviceName = "auto"
     precision: Annotated[
         str,
         typer.Option(
-            help="Precision of matrix products on a GPU: `float32`, or `tf32`, which rounds factors to 11 bits and is "
-            "several times faster.",
+            help="Precision of matrix products on a GPU: `float32`, or `tf32`, which rounds the factors to 11 bits and "
+            "is several times faster.",
             metavar="NAME",
             autocompletion=lambda: list(PRECISIONS),
             rich_help_panel=ADVANCED,
@@ -166,7 +171,7 @@ class Run:
     """What `diffpool evaluate` records, and on which folds."""
 
     out: Annotated[
-        Path, typer.Option(help="File that receives a line for every finished fold.")
+        Path, typer.Option(help="Results file, to which one line per finished fold is appended.")
     ] = Path("results.jsonl")
     repeats: Annotated[
         int, typer.Option(help="Repeat the cross-validation this many times with new folds.")
@@ -175,7 +180,7 @@ class Run:
         Path | None,
         typer.Option(
             help="JSON file with published folds, in the format of Errica et al. (2020).",
-            show_default="folds made from the seed",
+            show_default="folds generated from the seed",
         ),
     ] = None
     seed: Seed = 0
@@ -186,7 +191,7 @@ class Run:
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """Options of `diffpool evaluate` for kernels only."""
+    """Options of `diffpool evaluate` that apply to kernels only."""
 
     jobs: Annotated[
         int | None,
@@ -200,7 +205,7 @@ class KernelOptions:
         bool,
         typer.Option(
             "--no-labels",
-            help="Ignore node labels. `wl` and `wl-oa` use degrees instead.",
+            help="Ignore node labels; `wl` and `wl-oa` then use degrees instead.",
             rich_help_panel=KERNELS,
         ),
     ] = False
@@ -215,7 +220,7 @@ Resume = Annotated[
 Grid = Annotated[
     list[str] | None,
     typer.Option(
-        help="For **nested**: values to choose from, such as `hidden=32,64`; may be repeated.",
+        help="For **nested**: a setting and the values to search over, such as `hidden=32,64`; may be repeated.",
         metavar="NAME=VALUE,VALUE",
         show_default="three learning rates, two weight decays",
         autocompletion=complete_grid,
@@ -228,7 +233,7 @@ class Settings(dict[str, Any]):
 
 
 def name_option(text: str, known: Iterable[str], default: str | bool = True) -> Any:
-    """An option whose value is the name of something that the epilog of the command lists."""
+    """An option whose value is one of the names listed in the epilog of the command."""
     return typer.Option(
         help=f"{text}; see the list below.",
         metavar="NAME",
@@ -238,7 +243,7 @@ def name_option(text: str, known: Iterable[str], default: str | bool = True) -> 
 
 
 def listing(**groups: Mapping[str, Any]) -> str:
-    """The epilog of a command: names and summaries, by group. Members are summaries, or have one."""
+    """The epilog of a command: names and summaries, by group. A member is a summary or has one."""
     lines = []
     for title, members in groups.items():
         lines.append(f"**{title.replace('_', ' ')}**")
@@ -259,13 +264,13 @@ HelpAll = Annotated[
         "--help-all",
         callback=_show_all_options,
         is_eager=True,
-        help="Show this message with the advanced options.",
+        help="Show this message including the advanced options.",
     ),
 ]
 
 
 class Command(TyperCommand):
-    """A command whose `--help` leaves out the advanced options; `--help-all` shows them."""
+    """A command whose `--help` omits the advanced options; `--help-all` shows them."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         hidden = []
@@ -281,7 +286,7 @@ class Command(TyperCommand):
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let parameters of a command stand for several options.
+    """Let a parameter of a command stand for several options.
 
     A parameter whose type is a dataclass becomes an option for each field, and a parameter of type `Settings` becomes
     an option for each setting of a neural method. Options are listed by group.
@@ -328,13 +333,13 @@ def _field_options(kind: Any) -> Iterator[inspect.Parameter]:
 
 def _setting_options() -> Iterator[inspect.Parameter]:
     for setting in METHOD_SETTINGS.values():
-        if setting.name != "seed":  # an option of the commands themselves
+        if setting.name != "seed":  # the commands declare it themselves
             yield _option(setting.name, default=None, annotation=_annotation(setting))
     words = typer.Option(
         "--set",
         metavar="NAME=VALUE",
         show_default=False,
-        help="Change any setting by its name, such as `head=64,32`; may be repeated. docs/settings.md lists them.",
+        help="Set any setting by name, such as `head=64,32`; may be repeated. docs/settings.md lists all settings.",
         autocompletion=complete_settings,
         rich_help_panel=ADVANCED,
     )
@@ -365,5 +370,7 @@ def _given_settings(words: list[str] | None, **values: Any) -> Settings:
             given[name] = METHOD_SETTINGS[name].parse(value) if isinstance(value, str) else value
     given |= parse_settings(words or ())
     if "seed" in given:
-        raise SettingError(f"expected --seed {given['seed']}, got --set seed={given['seed']}")
+        raise SettingError(
+            f"--set does not accept seed, got --set seed={given['seed']}: use --seed {given['seed']}"
+        )
     return given

@@ -44,7 +44,7 @@ def _row(setting: Setting) -> str:
     values = [f"`{choice}`" for choice in setting.choices]
     if limits := setting.range_text():
         values.append(limits.removeprefix("of "))
-    meaning = setting.help if setting.searchable else f"{setting.help} Not in grids."
+    meaning = setting.help if setting.searchable else f"{setting.help} Not allowed in grids."
     default = default_text(setting, max_names=len(METHOD_SETTINGS))
     cells = (
         f"`{setting.name}`",

@@ -1,4 +1,4 @@
-"""The text files of a TU data set, in a zip file or a folder. Every fault is a DataError."""
+"""The text files of a TU data set, in a zip file or a folder. Every problem raises a DataError."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONAL = (
 )
 PARTS = REQUIRED + OPTIONAL
 
-# A compressed file that unpacks to more than this is damaged or malicious; docs/own-graphs.md states it.
+# A compressed file that unpacks to more than this is damaged or malicious; see docs/own-graphs.md.
 MAX_BYTES = 64 << 30
 MAX_RATIO = 100  # unpacked bytes for each byte of the file; COLLAB with LZMA has 34
 SPARE_BYTES = 20_000_000
@@ -34,9 +34,9 @@ DOWNLOAD_AGAIN = "Is the download complete? Try downloading it again."
 
 
 class TUFiles:
-    """The files `NAME_part.txt` of a data set, all in the folder that has `NAME_A.txt`.
+    """The files `NAME_part.txt` of a data set, all in the folder that contains `NAME_A.txt`.
 
-    That is the folder itself, `NAME/`, `raw/` or `NAME/raw/` in it; in a zip file, any folder.
+    That is the folder itself or its subfolder `NAME/`, `raw/` or `NAME/raw/`; in a zip file, any folder.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -78,7 +78,7 @@ class TUFiles:
 
     @contextmanager
     def open(self, part: str) -> Iterator[Callable[[int], bytes]]:
-        """A function that reads the next bytes of the file with this part."""
+        """A function that reads the next bytes of the file for this part."""
         file = self.file(part)
         if part not in self:
             raise DataError(f"{self.path}: {file} is missing. {self._found_instead()}")
@@ -102,7 +102,7 @@ class TUFiles:
             return b"".join(iter(lambda: read(1 << 16), b""))
 
     def _found_instead(self) -> str:
-        """What is there where a file is missing."""
+        """What was found instead of a missing file."""
         if found := [self.file(part) for part in PARTS if part in self]:
             return f"Found only {', '.join(found)}. {DOWNLOAD_AGAIN}"
         with read_errors(self.path):
@@ -135,7 +135,7 @@ def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str,
     for member in members:
         if _leaves(member.orig_filename):
             raise DataError(
-                f"{path}: the path {member.orig_filename!r} leads out of the archive. Do not trust this file."
+                f"{path}: the path {member.orig_filename!r} points outside the archive. Do not trust this file."
             )
     total = sum(member.file_size for member in members)
     limit = max_unpacked(path)
@@ -150,7 +150,7 @@ def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str,
     if len(set(tops)) > 1:
         found_in = " and ".join(repr(top) for top in sorted(set(tops))[:3])
         raise DataError(
-            f"{path}: expected one folder with {edges}, got {len(set(tops))}: {found_in}. Pack one data set only."
+            f"{path}: expected one folder with {edges}, got {len(set(tops))}: {found_in}. Include only one data set."
         )
     top = next(iter(tops), f"{name}/")
     _refuse_duplicates(members, path, top)
@@ -158,22 +158,24 @@ def _members(members: list[zipfile.ZipInfo], path: Path, name: str) -> dict[str,
     found = {part: by_name.get(f"{top}{name}_{part}.txt") for part in PARTS}
     for part, chosen in found.items():
         if chosen is not None and chosen.flag_bits & ENCRYPTED:
-            raise DataError(f"{path}: {name}_{part}.txt is encrypted. Pack it without a password.")
+            raise DataError(
+                f"{path}: {name}_{part}.txt is encrypted. Create the archive without a password."
+            )
     return {part: chosen for part, chosen in found.items() if chosen is not None}
 
 
 def _refuse_duplicates(members: list[zipfile.ZipInfo], path: Path, top: str) -> None:
-    """Two members with one name: programs disagree about which of them counts."""
+    """Raise an error if two members have the same name: programs disagree about which one to use."""
     names = Counter(m.filename for m in members if m.filename.startswith(top))
     twice = [name for name, count in names.items() if count > 1]
     if twice:
         raise DataError(
-            f"{path}: the file {twice[0]!r} is in the archive {names[twice[0]]} times. Pack it again."
+            f"{path}: the file {twice[0]!r} occurs {names[twice[0]]} times in the archive. Create the archive again."
         )
 
 
 def _leaves(member: str) -> bool:
-    """Whether the path of a member leads out of the archive, on any operating system."""
+    """Whether the path of a member points outside the archive, on any operating system."""
     drive = re.match(r"[A-Za-z]:", member) is not None
     return drive or "\\" in member or member.startswith("/") or ".." in member.split("/")
 
@@ -187,21 +189,23 @@ def read_errors(path: Path, member: str | None = None) -> Iterator[None]:
     except DataError:
         raise
     except PermissionError as error:
-        raise DataError(f"{where}: no permission to read it. Change its mode.") from error
+        raise DataError(
+            f"{where}: permission denied. Change the permissions of the file."
+        ) from error
     except MemoryError as error:
         raise DataError(
-            f"{where}: it does not fit into memory. It is damaged, or too large for this machine."
+            f"{where}: the file does not fit into memory. It is damaged, or too large for this machine."
         ) from error
     except NotImplementedError as error:
         raise DataError(
-            f"{where}: Python does not support its compression ({error}). Pack it with deflate."
+            f"{where}: Python does not support its compression method ({error}). Compress it with deflate."
         ) from error
     except zipfile.BadZipFile as error:
-        what = "not a zip file, or an incomplete one" if member is None else "the file is damaged"
+        what = "not a zip file, or incomplete" if member is None else "the file is damaged"
         raise DataError(f"{where}: {what} ({error}). {DOWNLOAD_AGAIN}") from error
     except OSError as error:
         raise DataError(
-            f"{where}: it could not be read ({error.strerror or error}). {DOWNLOAD_AGAIN}"
+            f"{where}: the file could not be read ({error.strerror or error}). {DOWNLOAD_AGAIN}"
         ) from error
     except Exception as error:
         reason = error or type(error).__name__

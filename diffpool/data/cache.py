@@ -1,4 +1,4 @@
-"""A cache of data sets in a compact form: COLLAB loads in less than 0.5 s instead of 5 s."""
+"""A cache of data sets in a compact format: COLLAB loads in less than 0.5 s instead of 5 s."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from diffpool.data.categories import Categories
 from diffpool.data.raw import EDGE_TABLES, GRAPH_TABLES, NODE_TABLES, RawGraphs
 from diffpool.errors import DataError
 
-FORMAT = 4  # increase it with every change to what is stored or how files are read
+FORMAT = 4  # increase it whenever the stored data or the way files are read changes
 TABLES = (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES)
 
 
 def cache_dir() -> Path:
-    """`DIFFPOOL_CACHE`, or else `diffpool` in `XDG_CACHE_HOME` or `~/.cache`."""
+    """`DIFFPOOL_CACHE` if it is set, otherwise `diffpool` in `XDG_CACHE_HOME` or `~/.cache`."""
     if folder := os.environ.get("DIFFPOOL_CACHE"):
         return Path(folder)
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -33,7 +33,7 @@ def cache_dir() -> Path:
         return Path.home() / ".cache" / "diffpool"
     except RuntimeError as error:
         raise DataError(
-            "there is no home folder for the cache. Set DIFFPOOL_CACHE to a folder."
+            "the cache needs a home directory, but there is none. Set DIFFPOOL_CACHE to a folder."
         ) from error
 
 
@@ -42,8 +42,8 @@ def cached(
 ) -> RawGraphs:
     """The result of `read` for these files, from the cache if files with the same content have been read before.
 
-    `paths` is a zip file, a folder with the data set's text files, or a list of files. A damaged entry of the cache is
-    replaced, with a warning; a cache that cannot be written is not used. `refresh`: always read the files and replace
+    `paths` is a zip file, a folder with the data set's text files, or a list of files. A damaged cache entry is
+    replaced, with a warning; a cache that cannot be written is ignored. `refresh`: always read the files and replace
     the entry.
     """
     try:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-MAX_CATEGORIES = 50  # different words in a column that are never taken for names of its rows
+MAX_CATEGORIES = (
+    50  # up to this many distinct strings in a column are never treated as names of its rows
+)
 Label = str | int | bool | float  # a class as it was given
 TYPES: dict[str, type] = {"str": str, "int": int, "bool": bool, "float": float}
 INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")  # names that are written as numbers
@@ -85,7 +87,7 @@ class Names(dict[str, int]):
 
 
 def looks_like_names(names: int, rows: int) -> bool:
-    """Whether this number of different words is close to the number of rows: names of the rows, not categories."""
+    """Whether this number of distinct strings is close to the number of rows: names of the rows, not categories."""
     return names > MAX_CATEGORIES and 2 * names > rows
 
 
@@ -96,7 +98,7 @@ def common_type(values: Iterable[Any]) -> str:
 
 
 def numerical_order(name: str) -> tuple[int, float, str]:
-    """A sort key: numbers in numerical order, then words."""
+    """A sort key: numbers in numerical order, then other strings."""
     try:
         number = float(name)
     except ValueError:

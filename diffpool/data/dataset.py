@@ -39,10 +39,10 @@ class GraphDataset:
     graphs: SparseGraphs
     x: Tensor  # [N, F]
     y: Tensor  # [B] int64, from 0; or [B, T] float64 for regression
-    class_names: tuple[Label, ...]  # as they were given; empty for regression
+    class_names: tuple[Label, ...]  # in their original type; empty for regression
     features: str  # describes the columns of x
     feature_map: FeatureMap | None = None  # computes x
-    directed: bool = False  # whether edges are used only in the given direction
+    directed: bool = False  # use edges in the given direction only
     communities: Tensor | None = None  # [N] int64, if the data set was generated from them
     weights: Tensor | None = None  # [B]: of each graph in the training loss; None: all 1
 
@@ -56,7 +56,7 @@ class GraphDataset:
     ) -> GraphDataset:
         """Compute node features and, if `edges`, edge features (None: if the graphs have any), see `FeatureMap.choose`.
 
-        Unless `directed`, the missing reverse of an edge is added. Graphs with targets and no classes are for
+        Unless `directed`, missing reverse edges are added. Graphs with targets but without classes are for
         regression.
         """
         raw = raw if directed else raw.undirected()

@@ -27,7 +27,7 @@ MAX_BYTES = 4 << 30  # of a file; no data set of the TU collection comes close
 
 
 class DownloadError(DataError):
-    """The reason, as part of a longer message. `missing`: the server does not have the file."""
+    """A failed download. The message is part of a longer one. `missing`: the server does not have the file."""
 
     def __init__(self, reason: str, missing: bool = False) -> None:
         super().__init__(reason)
@@ -45,18 +45,18 @@ def download(
     progress: Progress | None = None,
     refresh: bool = False,
 ) -> None:
-    """Download `url` to `target`, unless it exists or with `refresh`; `check` raises a DataError for a wrong file."""
+    """Download `url` to `target` if it is missing, or with `refresh`; `check` raises a DataError for a wrong file."""
     part = target.with_name(f"{target.name}.part")
     try:
         with file_lock(target.with_name(f"{target.name}.lock")):
-            if target.is_file() and not refresh:  # another process was faster
+            if target.is_file() and not refresh:  # another process has downloaded it
                 return
             _get(url, part, progress)
             try:
                 check(part)
             except DataError as error:
                 _remove(part)
-                raise DownloadError(f"{url} sent something else: {error}") from error
+                raise DownloadError(f"{url} is not the expected file: {error}") from error
             move_into_place(part, target)
             _remove(part)
     except OSError as error:
@@ -131,7 +131,7 @@ def _answer(url: str, headers: dict[str, str], part: Path) -> Iterator[http.clie
         response = urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # what is already here is not the beginning of the file
+        if error.code == 416:  # the partial file is not the beginning of this file
             _remove(part)
             raise _TryAgain("the file changed on the server") from error
         reason = f"the server answered {error.code} {error.reason}"
@@ -149,7 +149,7 @@ def _answer(url: str, headers: dict[str, str], part: Path) -> Iterator[http.clie
 
 
 def _is_temporary(cause: object) -> bool:
-    """Whether another attempt may succeed: after a broken connection, but not after a refused one."""
+    """Whether another attempt may succeed: yes after a broken connection, no after a refused one."""
     refused = isinstance(cause, (ConnectionRefusedError, http.client.InvalidURL))
     broken = isinstance(cause, (TimeoutError, ConnectionError, http.client.HTTPException))
     return broken and not refused
@@ -176,7 +176,7 @@ def _version(url: str, response: http.client.HTTPResponse) -> Version:
 
 
 def _same_version(a: Version, b: Version) -> bool:
-    """Whether all values that both have are equal; the second response need not repeat everything."""
+    """Whether all values present in both are equal; the second response need not repeat all of them."""
     return all(a[key] == b[key] for key in a if a[key] is not None and b[key] is not None)
 
 
@@ -193,7 +193,7 @@ def _version_file(part: Path) -> Path:
 
 
 def _resumable(url: str, part: Path) -> tuple[int, Version]:
-    """The number of bytes that are already here, and the version of the file; 0 if they cannot be used."""
+    """The number of bytes downloaded so far, and the version of the file; 0 if they cannot be used."""
     try:
         version = json.loads(_version_file(part).read_text())
         done = part.stat().st_size

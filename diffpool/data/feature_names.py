@@ -1,8 +1,8 @@
-"""The names of the node and edge features. Options and completion use them without NumPy."""
+"""The names of the node and edge features, in a module that does not import NumPy, for options and completion."""
 
 NODE_PARTS = {
     "attributes": "the node attributes, standardized",
-    "raw-attributes": "the node attributes as they are",
+    "raw-attributes": "the node attributes, unchanged",
     "labels": "one-hot node labels",
     "degree": "one-hot degree",
     "log-degree": "log(1 + degree), standardized",

@@ -24,7 +24,7 @@ from diffpool.errors import DataError, SettingError, did_you_mean
 STANDARDIZED = ("attributes", "log-degree")
 MAX_DEGREE = 127  # larger degrees share the last column of the one-hot degree
 
-# A column of attributes has a unit if its sd is outside of this range, or below this fraction of its mean.
+# An attribute column has a unit if its sd is outside this range, or below this fraction of its mean.
 MIN_SD, MAX_SD, MIN_RELATIVE_SD = 1e-6, 1e12, 1e-4
 
 Unit = tuple[float, float]  # zero and size: v becomes (v − zero) / size, computed in float64
@@ -39,7 +39,7 @@ class Features:
     edges: np.ndarray | None  # [E, C] float32
     unseen: dict[
         str, Counter[str]
-    ]  # labels that the map does not know, and their number of rows, by table and column
+    ]  # labels unknown to the map, and their number of rows, by table and column
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class FeatureMap:
             unknown = [part for part in chosen if part not in parts]
             if unknown:
                 raise SettingError(
-                    f"expected features from {', '.join(parts)}, got {unknown[0]!r}. "
-                    "Join several with commas, for example labels,degree."
+                    f"expected features among {', '.join(parts)}, got {unknown[0]!r}. "
+                    "Separate several features with commas, for example labels,degree."
                     + did_you_mean(unknown[0], parts, prefix=" ")
                 )
         widths = {
@@ -78,9 +78,9 @@ class FeatureMap:
     def choose(
         cls, raw: RawGraphs, nodes: str | Sequence[str] = "auto", edges: bool | None = False
     ) -> FeatureMap:
-        """A choice for these graphs: parts by name, or `auto`: attributes and labels, else degrees.
+        """Choose features for these graphs: parts by name, or `auto` (attributes and labels, otherwise degrees).
 
-        `edges`: also their labels and attributes, as channels; None: if there are any.
+        `edges`: also use edge labels and attributes, as channels; None uses them if there are any.
         """
         if isinstance(nodes, str):
             nodes = nodes.split(",") if nodes != "auto" else _default(raw)
@@ -138,7 +138,7 @@ class FeatureMap:
         return np.repeat([p in STANDARDIZED for p in self.widths], list(self.widths.values()))
 
     def apply(self, raw: RawGraphs) -> Features:
-        """The features of these graphs. A label that the map does not know becomes a row of zeros and is reported."""
+        """The features of these graphs. A label unknown to the map becomes a row of zeros and is reported."""
         unseen: dict[str, Counter[str]] = {}
         columns = [self._nodes(part, raw, unseen) for part in self.nodes]
         x = (
@@ -229,7 +229,7 @@ def _units(attributes: np.ndarray | None) -> tuple[Unit, ...]:
 
 
 def _in_units(raw: RawGraphs, field: str, table: np.ndarray, units: tuple[Unit, ...]) -> np.ndarray:
-    """The attributes in their units; an error that names the graph if a number is too large for float32 then."""
+    """The attributes in their units; raises an error that names the graph if a number is then too large for float32."""
     if not units or not len(table):
         return table
     zero, size = np.array(units).T
@@ -247,7 +247,7 @@ def _in_units(raw: RawGraphs, field: str, table: np.ndarray, units: tuple[Unit, 
 
 
 def _read_units(values: dict[str, Any], name: str) -> tuple[Unit, ...]:
-    """Units from JSON; none in models that were saved before there were units."""
+    """Units from JSON; older models have none."""
     pairs = values.get(name, [])
     for pair in pairs:
         _, size = pair
@@ -260,22 +260,22 @@ def _read_units(values: dict[str, Any], name: str) -> tuple[Unit, ...]:
 
 
 def _words(values: Any) -> tuple[str, ...]:
-    """A list of different words as a tuple."""
+    """A list of distinct strings as a tuple."""
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{values!r} is not a list of words")
+        raise ValueError(f"{values!r} is not a list of strings")
     if len(set(values)) < len(values):
-        raise ValueError(f"{values!r} has a word twice")
+        raise ValueError(f"{values!r} has a duplicate string")
     return tuple(values)
 
 
 def _warn_of_names(raw: RawGraphs) -> None:
-    """Warn of a node label that is different in nearly every node: each name becomes a column."""
+    """Warn about a node label that differs in nearly every node: each value becomes a feature column."""
     labels = raw.node_labels
     for column, names in enumerate(labels.names if labels is not None else ()):
         if looks_like_names(len(names), raw.num_nodes):
             warnings.warn(
-                f"{raw.name}: node label {column + 1} has {len(names):,} different words for {raw.num_nodes:,} nodes, "
-                "and each becomes a column of the features. If they are names of nodes, leave them out",
+                f"{raw.name}: node label {column + 1} has {len(names):,} distinct strings for {raw.num_nodes:,} nodes, "
+                "and each becomes a feature column. If they are node names, remove them",
                 stacklevel=3,
             )
 

@@ -1,6 +1,6 @@
-"""Graphs in files of other tools, read with NetworkX: GML, GraphML, GEXF and edge lists, one graph per file.
+"""Graph files read with NetworkX: GML, GraphML, GEXF and edge lists, one graph per file.
 
-A folder of such files is a data set. In a folder of folders, the name of the inner folder is the class.
+A folder of such files is a data set. If the files are in subfolders, the name of the subfolder is the class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GRAPH_SUFFIXES = (".gml", ".graphml", ".gexf", ".edgelist")
 
 
 def find_graph_files(folder: Path) -> list[Path]:
-    """The graph files in a folder and in the folders in it, sorted by name."""
+    """The graph files in a folder and in its subfolders, sorted by name."""
     with read_errors(folder):
         found = [*folder.glob("*.*"), *folder.glob("*/*.*")]
         return sorted(f for f in found if f.suffix in GRAPH_SUFFIXES and f.name[0] != ".")
@@ -29,9 +29,9 @@ def read_graph_files(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
 ) -> RawGraphs:
-    """The graph in a file, or the graphs in a folder, with all of their attributes or with the chosen ones.
+    """The graph in a file, or the graphs in a folder, with all of their attributes or only the chosen ones.
 
-    The class of a graph is the attribute `label` of the graph, or the name of the folder inside `path` that it is in.
+    The class of a graph is its attribute `label`, or the name of the subfolder of `path` that contains it.
     """
     files = find_graph_files(path) if path.is_dir() else [path]
     graphs = [_read(file) for file in files]
@@ -42,8 +42,8 @@ def read_graph_files(
     inner = [file.parent != path for file in files] if path.is_dir() else [False]
     if any(inner) and not all(inner):
         raise DataError(
-            f"{path}: expected graph files either in the folder or in folders inside it, one for each class, got both. "
-            f"Move {files[inner.index(False)].name}."
+            f"{path}: expected graph files either in the folder or in its subfolders, one per class, got both. "
+            f"Move {files[inner.index(False)].name} to a subfolder."
         )
     classes = [file.parent.name for file in files] if all(inner) else None
     try:
@@ -63,7 +63,8 @@ def _read(path: Path) -> Any:
         import networkx as nx
     except ImportError as error:
         raise DataError(
-            f"{path}: NetworkX is needed to read {path.suffix} files. `pip install 'diffpool[networkx]'` adds it."
+            f"{path}: NetworkX is required to read {path.suffix} files. Install it with "
+            "`pip install 'diffpool[networkx]'`."
         ) from error
     read = {
         ".gml": lambda file: nx.read_gml(file, label="id"),
@@ -76,16 +77,16 @@ def _read(path: Path) -> Any:
             return read(path)
         except (DataError, OSError, MemoryError):
             raise
-        except Exception as error:  # whatever the parser stumbles over
+        except Exception as error:  # parsers raise many types of exceptions
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DataError(
-                f"{path}: expected a graph in the format {path.suffix[1:]}, got another file ({reason}). "
+                f"{path}: expected a graph in {path.suffix[1:]} format, but the file cannot be parsed ({reason}). "
                 "Is it complete?"
             ) from error
 
 
 def _edge_list(nx: Any, path: Path) -> Any:
-    """Lines `u v`, `u v weight` or `u v {"key": value}`; # begins a comment."""
+    """Parse lines `u v`, `u v weight` or `u v {"key": value}`; # starts a comment."""
     lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
     lines = [line for line in lines if line]
     if not lines:
@@ -96,12 +97,14 @@ def _edge_list(nx: Any, path: Path) -> Any:
 
 
 def _drop_names(graphs: list[Any]) -> None:
-    """Remove `label` and `name` of the nodes if they only name the nodes: no two nodes of a graph have the same."""
+    """Remove `label` and `name` of the nodes if they are only names: unique within each graph."""
     for key in ("label", "name"):
         rows = [[a[key] for _, a in graph.nodes(data=True) if key in a] for graph in graphs]
         if all(len(set(map(repr, row))) == len(row) for row in rows):
             _drop((key,), (a for graph in graphs for _, a in graph.nodes(data=True)))
-    _drop(("viz",), (a for graph in graphs for _, a in graph.nodes(data=True)))  # colors of GEXF
+    _drop(
+        ("viz",), (a for graph in graphs for _, a in graph.nodes(data=True))
+    )  # colors in GEXF files
 
 
 def _drop(keys: Iterable[str], rows: Iterable[dict[str, Any]]) -> None:

@@ -22,7 +22,7 @@ from diffpool.data.raw import MAX_FLOAT, RawGraphs, concatenate, missing_node
 from diffpool.errors import DataError, SettingError
 from diffpool.files import atomic_write
 
-# Keys that must be in all lines or in none, and their fields in RawGraphs.
+# Keys that must be present in all lines or in none, and their fields in RawGraphs.
 SHARED = {
     "node_labels": "node_labels",
     "node_attributes": "node_attributes",
@@ -47,13 +47,13 @@ def read_jsonl(path: str | Path, name: str | None = None) -> RawGraphs:
 
 
 def iter_jsonl(path: str | Path, size: int, name: str | None = None) -> Iterator[RawGraphs]:
-    """The graphs of a file, `size` at a time, so that no more are in memory."""
+    """The graphs of a file, `size` at a time: no more than that are in memory."""
     check_size(size)
     return _chunks(Path(path), size, name)
 
 
 def write_jsonl(path: str | Path, raw: RawGraphs) -> None:
-    """Write graphs; `read_jsonl` returns the same ones, without categories that no row has."""
+    """Write graphs. `read_jsonl` reads them back, without unused categories."""
     path = Path(path)
     try:
         with atomic_write(path) as temporary, temporary.open("wb") as plain:
@@ -70,7 +70,7 @@ def write_jsonl(path: str | Path, raw: RawGraphs) -> None:
         ) from error
     except ValueError as error:
         raise DataError(
-            f"{path}: expected finite numbers and valid text ({error}). Remove or replace the others."
+            f"{path}: expected finite numbers and valid text ({error}). Remove or replace the invalid values."
         ) from error
 
 
@@ -81,7 +81,7 @@ def check_size(size: int) -> None:
 
 
 class _Fault(Exception):
-    """The message about a line."""
+    """An error message about a line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,9 @@ class _Graph:
     names: dict[str, list[list[str]]] = field(default_factory=dict)  # the columns of each key
     numbers: dict[str, np.ndarray] = field(default_factory=dict)  # [rows, columns] of each key
     label: Label | None = None
-    columns: dict[str, Any] = field(default_factory=dict)  # id and keys that have no meaning here
+    columns: dict[str, Any] = field(
+        default_factory=dict
+    )  # id and all keys without a special meaning
 
     @property
     def widths(self) -> dict[str, int]:
@@ -158,7 +160,7 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
             if left < 0:
                 raise DataError(
                     f"{path}, line {number}: expected at most {max_unpacked(path):,} unpacked bytes, got more. "
-                    "The file is damaged or malicious; if you trust it, unpack it."
+                    "The file is damaged or malicious. If you trust it, unpack it first."
                 )
         if len(line) > MAX_BYTES:
             raise DataError(
@@ -172,7 +174,7 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 class _Chunk:
-    """The graphs read since the last `take`, and what all chunks of the file have in common."""
+    """The graphs read since the last `take`, and the properties that all chunks of the file share."""
 
     def __init__(self, name: str):
         self.name = name
@@ -224,7 +226,7 @@ class _Chunk:
             verb = "lacks" if key in self.keys else "has"
             raise _Fault(
                 f"expected {key} in every graph or in none, but unlike line {self.first} this line {verb} it. "
-                "Add what is missing, or leave it out everywhere."
+                "Add it where it is missing, or remove it everywhere."
             )
         for key, width in widths.items():
             expected, where = self.widths.setdefault(key, (width, line)) if width else (0, 0)
@@ -284,7 +286,7 @@ def _parse(line: bytes) -> _Graph:
             row = value if isinstance(value, list) else [value]
             if not row:
                 raise _Fault(
-                    "expected one or more numbers as target, got []. Leave it out everywhere."
+                    "expected one or more numbers as target, got []. Remove it everywhere."
                 )
             numbers[key] = _numbers(key, row)[None]
             continue
@@ -323,18 +325,20 @@ def _object(line: bytes) -> dict[str, Any]:
             f"expected a JSON object, got an error at column {error.pos + 1} ({error.msg}). {ONE_PER_LINE}"
         ) from None
     except RecursionError:
-        raise _Fault(f"lists are nested too deeply. {ONE_PER_LINE}") from None
+        raise _Fault(f"the lists are nested too deeply. {ONE_PER_LINE}") from None
     except ValueError:  # Python does not parse thousands of digits
-        raise _Fault("a number has thousands of digits. Shorten it to 64 bits.") from None
+        raise _Fault(
+            "a number has thousands of digits. Use a number that fits into 64 bits."
+        ) from None
     if not isinstance(graph, dict):
         raise _Fault(f"expected a JSON object, got {_short(graph)}. {ONE_PER_LINE}")
     for key in graph:
         if key not in KEYS:
             if near := _meant(key):
-                raise _Fault(f"the key {_short(key)} is not known. Did you mean {near}?")
+                raise _Fault(f"unknown key {_short(key)}. Did you mean {near}?")
             if isinstance(graph[key], list | dict):
                 raise _Fault(
-                    f"expected a word or a number under {_short(key)}, which is not among the keys {', '.join(KEYS)}, "
+                    f"expected a string or a number as {_short(key)}, which is not among the keys {', '.join(KEYS)}, "
                     f"got {_short(graph[key])}. Remove it."
                 )
     if "edges" not in graph:
@@ -345,13 +349,13 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _meant(key: str) -> str | None:
-    """The key that this one is probably a misspelling of."""
+    """The known key that this one is probably a misspelling of."""
     known = [name for name in KEYS if name != "id"]
     return next(iter(difflib.get_close_matches(key.lower(), known, 1, 0.7)), None)
 
 
 def _columns(graph: dict[str, Any]) -> dict[str, Any]:
-    """The values of a line that are not structure; an id of any kind, as JSON unless it is a word or a number."""
+    """The values of a line that do not describe the graph itself; an id that is not a string or number becomes JSON."""
     columns: dict[str, Any] = {}
     for key, value in graph.items():
         if key in KEYS and key not in COPIED:
@@ -361,7 +365,7 @@ def _columns(graph: dict[str, Any]) -> dict[str, Any]:
             f"{key}{columns[key]}".encode()
         except UnicodeEncodeError:
             raise _Fault(
-                f"{_short(key)}: the text has half of a surrogate pair. Correct it."
+                f"{_short(key)}: the text contains an unpaired surrogate. Correct it."
             ) from None
     return columns
 
@@ -374,7 +378,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise _Fault(f"the key {_short(twice)} occurs more than once. Keep one of them.")
+        raise _Fault(f"the key {_short(twice)} occurs more than once. Keep only one.")
     return found
 
 
@@ -418,13 +422,13 @@ def _width(key: str, rows: list[Any]) -> int:
     if set(map(type, rows)) - {list}:
         odd = next(row for row in rows if type(row) is not list)
         raise _Fault(
-            f"expected {key} as lists, got {_short(odd)} among them. Write [[1], [2]] for one column."
+            f"expected a list in every row of {key}, got {_short(odd)}. Write [[1], [2]] for one column."
         )
     widths = set(map(len, rows))
     if len(widths) > 1 or 0 in widths:
         got = f"{min(widths)} and {max(widths)}" if len(widths) > 1 else "0"
         raise _Fault(
-            f"expected the same number of {key} in every row, at least 1, got {got}. Add what is missing."
+            f"expected the same number of {key} in every row, at least 1, got {got}. Add the missing values."
         )
     return widths.pop() if widths else 0
 
@@ -434,27 +438,27 @@ def _names(key: str, values: list[Any]) -> list[str]:
     if types - {int, str, bool}:
         odd = next(value for value in values if type(value) not in (int, str, bool))
         raise _Fault(
-            f"expected {key} to be words or integers, got {_short(odd)}. Write it as a word."
+            f"expected {key} to be strings or integers, got {_short(odd)}. Write it as a string."
         )
     names = list(map(str, values))
     if int in types and max(map(len, names)) > 18:
         large = next((v for v in values if type(v) is int and abs(v) >= 1 << 63), None)
         if large is not None:
             raise _Fault(
-                f"expected {key} to fit into 64 bits, got {_short(large)}. Write it as a word."
+                f"expected {key} to fit into 64 bits, got {_short(large)}. Write it as a string."
             )
     if str in types:
         try:
             "".join(names).encode()
         except UnicodeEncodeError:
-            raise _Fault(f"{key}: the text has half of a surrogate pair. Correct it.") from None
+            raise _Fault(f"{key}: the text contains an unpaired surrogate. Correct it.") from None
     return names
 
 
 def _numbers(key: str, values: list[Any]) -> np.ndarray:
     if set(map(type, values)) - {int, float}:
         odd = next(value for value in values if type(value) not in (int, float))
-        raise _Fault(f"expected {key} to be numbers, got {_short(odd)}. Write words as labels.")
+        raise _Fault(f"expected {key} to be numbers, got {_short(odd)}. Write strings as labels.")
     try:
         numbers = np.array(values, np.float64)
     except OverflowError:
@@ -471,7 +475,7 @@ def _weights(values: list[Any]) -> np.ndarray:
     weights = _numbers("edge_weights", values)
     if (weights < 0).any():
         raise _Fault(
-            f"expected edge_weights of at least 0, got {weights.min()}. Shift them or leave them out."
+            f"expected edge_weights of at least 0, got {weights.min()}. Shift or remove them."
         )
     if weights.sum() > MAX_FLOAT:  # the weights of parallel edges are added
         raise _Fault(f"the sum of edge_weights exceeds {MAX_FLOAT:.1e}. Scale them down.")
@@ -524,14 +528,14 @@ def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:
 class _JsonTable:
     """A table in the form that is written."""
 
-    values: np.ndarray  # numbers, or the codes of words
+    values: np.ndarray  # numbers, or the codes of strings
     words: list[list[Label]] | None
 
     @classmethod
     def from_table(
         cls, table: np.ndarray | Categories | None, typed: bool = False
     ) -> _JsonTable | None:
-        """None if there is nothing to write: no table, or no columns. `typed`: write words as they were given."""
+        """None if there is nothing to write: no table, or no columns. `typed`: write values in their original type."""
         if isinstance(table, Categories):
             words: list[list[Label]] = [
                 list(table.labels(c))

@@ -42,7 +42,7 @@ BOND_LABELS: dict[str, tuple[str, ...]] = {
 }
 BOND_ATTRIBUTES = ("conjugated", "in a ring")
 
-MAX_SHOWN = 5  # faults in one message
+MAX_SHOWN = 5  # errors in one message
 _CODES = {
     column: {name: code for code, name in enumerate(names)}
     for column, names in (ATOM_LABELS | BOND_LABELS).items()
@@ -50,14 +50,14 @@ _CODES = {
 
 
 def from_smiles(smiles: Sequence[str], y: Any = None, name: str = "molecules") -> RawGraphs:
-    """The molecules of a list of SMILES; `y` as in `as_raw`."""
+    """Convert a list of SMILES; `y` as in `as_raw`."""
     if isinstance(smiles, str):
         raise DataError(f"expected a list of SMILES, got one string. Write [{smiles!r}].")
     return from_molecules(smiles, y, name)
 
 
 def from_molecules(molecules: Sequence[Any], y: Any = None, name: str = "molecules") -> RawGraphs:
-    """Molecules as SMILES, RDKit molecules or paths of .mol files; `y` as in `as_raw`."""
+    """Convert SMILES, RDKit molecules or paths to .mol files; `y` as in `as_raw`."""
     collected = _Molecules(name)
     for i, molecule in enumerate(molecules):
         collected.add(molecule, f"molecule {i}")
@@ -80,9 +80,9 @@ def read_molecules(
     target: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> RawGraphs:
-    """The molecules of a CSV file with a header, or of a Parquet file.
+    """Read the molecules of a CSV file with a header, or of a Parquet file.
 
-    They have a column of SMILES and, optionally, columns of classes or targets.
+    The file has a column of SMILES and, optionally, columns with classes or targets.
     """
     return next(_chunks(Path(path), None, smiles, label, target, name))
 
@@ -95,7 +95,7 @@ def iter_molecules(
     target: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> Iterator[RawGraphs]:
-    """The same molecules, `size` at a time."""
+    """Like `read_molecules`, but `size` molecules at a time."""
     check_size(size)
     return _chunks(Path(path), size, smiles, label, target, name)
 
@@ -180,7 +180,7 @@ def _check_columns(path: Path, header: list[str], columns: list[str]) -> None:
 
 
 def _unique(header: list[str]) -> list[str]:
-    """The names of all columns, made different: a CSV file may have columns without a name, or with the same one."""
+    """The column names, made unique: a CSV file may have columns without a name, or with the same name."""
     names: list[str] = []
     for i, name in enumerate(header):
         name = name or f"column_{i + 1}"
@@ -189,14 +189,14 @@ def _unique(header: list[str]) -> list[str]:
 
 
 class _Molecules:
-    """Collects molecules, and the faults of those that cannot be read."""
+    """Collects molecules, and error messages about those that cannot be read."""
 
     def __init__(self, name: str, prefix: str = ""):
         try:
             from rdkit import Chem, rdBase
         except ImportError as error:
             raise DataError(
-                "reading molecules needs RDKit. Install it with pip install 'diffpool[molecules]'."
+                "RDKit is required to read molecules. Install it with `pip install 'diffpool[molecules]'`."
             ) from error
         self.name, self.prefix = name, prefix
         self.parse: Callable[[str], Any] = Chem.MolFromSmiles
@@ -220,17 +220,17 @@ class _Molecules:
         self.label = ""  # the column of the classes
 
     def __len__(self) -> int:
-        """Number of molecules added, readable or not."""
+        """Number of molecules added, including those that cannot be read."""
         return self.count
 
     def add(self, given: Any, where: str) -> None:
-        """Add a molecule: SMILES, an RDKit molecule or the path of a .mol file."""
+        """Add a molecule: SMILES, an RDKit molecule or the path to a .mol file."""
         self.count += 1
         form = "a .mol file" if _is_mol_file(given) else "a SMILES"
         try:
             with self.quiet():
                 molecule = self._molecule(given)
-        except (UnicodeError, OSError):  # half of a surrogate pair; no such file
+        except (UnicodeError, OSError):  # an unpaired surrogate; no such file
             molecule = None
         if molecule is None or molecule.GetNumAtoms() == 0:
             what = "with at least one atom" if molecule else "that RDKit can read"
@@ -274,7 +274,7 @@ class _Molecules:
         self.targets.append(row)
 
     def take(self) -> RawGraphs:
-        """The molecules added since the last call; an error with the first faults if there are any."""
+        """The molecules added since the last call; raises the first error messages if there are any."""
         if self.faults:
             more = len(self.faults) - MAX_SHOWN
             shown = "; ".join(self.faults[:MAX_SHOWN]) + (f"; and {more} more" if more > 0 else "")

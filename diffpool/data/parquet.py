@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, read with PyArrow: molecules, or graphs with the keys of JSON lines."""
+"""Read the rows of a Parquet file with PyArrow: molecules, or graphs with the keys of JSON lines."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ def _open(path: Path) -> Any:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise DataError(
-            f"{path}: PyArrow is needed to read Parquet files. `pip install 'diffpool[parquet]'` adds it."
+            f"{path}: PyArrow is required to read Parquet files. Install it with `pip install 'diffpool[parquet]'`."
         ) from error
-    with read_errors(path), path.open("rb"):  # a missing or unreadable file is not a damaged one
+    with (
+        read_errors(path),
+        path.open("rb"),
+    ):  # report a missing or unreadable file as such, not as damaged
         pass
     try:
         return ParquetFile(path)
@@ -50,5 +53,5 @@ def _open(path: Path) -> Any:
 def _damaged(path: Path, error: Exception) -> DataError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DataError(
-        f"{path}: expected a Parquet file, got another file ({reason}). Is it complete?"
+        f"{path}: expected a Parquet file, but the file cannot be parsed ({reason}). Is it complete?"
     )

@@ -1,4 +1,4 @@
-"""Graphs as they were given, before features are computed. Every reader returns `RawGraphs`."""
+"""Graphs as given, before features are computed. Every reader returns `RawGraphs`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMBERS = ("node_attributes", "edge_weights", "edge_attributes", "targets")  # t
 class RawGraphs:
     """B graphs with N nodes and E directed edges, without duplicates, sorted by target and then source.
 
-    An undirected edge is stored in both directions, a self-loop once. `directed`: some edge has no reverse.
+    An undirected edge is stored in both directions, a self-loop once. `directed`: whether some edge has no reverse.
     """
 
     name: str
@@ -44,8 +44,8 @@ class RawGraphs:
     node_attributes: np.ndarray | None = None  # [N, ·] float64
     classes: Categories | None = None  # one column
     targets: np.ndarray | None = None  # [B, ·] float64: for regression
-    # What a file says about its graphs besides their structure, such as an id: a value or None for each graph, by
-    # column. Nothing is computed from it; predictions repeat it.
+    # Additional columns of the input file, such as an id: a value or None for each graph, by
+    # column. They are not used in computations; predictions repeat them.
     columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -59,11 +59,11 @@ class RawGraphs:
         one_way: bool = False,
         **tables: Any,
     ) -> RawGraphs:
-        """From directed edges in any order, between nodes numbered across all graphs, and tables named like the fields.
+        """Build from directed edges in any order (nodes numbered across all graphs) and tables named like the fields.
 
         Duplicate edges are merged: weights are added, and the first labels and attributes are kept. `one_way`: the
-        edges are undirected, and the reverse of an edge is added where it is missing. Numbers that are not finite, or
-        above the range of float32, are a DataError that names the graph.
+        edges are undirected, and missing reverse edges are added. Numbers that are not finite, or
+        exceed the range of float32, raise a DataError that names the graph.
         """
         sizes = np.asarray(sizes, dtype=np.int64)
         for field in NUMBERS:
@@ -309,13 +309,13 @@ def _numbers(field: str, values: Any) -> np.ndarray:
     """A table of numbers as float64, from an array or from lists."""
     if np.ma.is_masked(values):
         raise DataError(
-            f"expected {field} without masked values. Fill them, or leave the graphs out."
+            f"expected {field} without masked values. Fill the values, or remove the graphs."
         )
     try:
         table = np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"expected {field} as numbers in rows of one length, got others ({error})."
+            f"expected {field} as rows of numbers of the same length ({error})."
         ) from error
     expected = 1 if field == "edge_weights" else 2
     if table.ndim != expected:

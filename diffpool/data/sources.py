@@ -1,4 +1,4 @@
-"""Where graphs come from: a data set by its name, or a file or folder by its path."""
+"""Load graphs: a data set by name, or a file or folder by path."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def load_dataset(
     edge_features: bool | None = False,
     directed: bool = False,
 ) -> GraphDataset:
-    """`embedded` (generated from the seed), a data set of the TU collection by its name, or your own file.
+    """Load `embedded` (generated from the seed), a data set of the TU collection by name, or your own file.
 
-    See `read_raw` for where it is searched for, and `GraphDataset.from_raw` for the features.
+    `read_raw` describes where the data set is searched for, and `GraphDataset.from_raw` describes the features.
     """
     if name == "embedded":
         return embedded(seed=seed)
@@ -51,9 +51,9 @@ def read_raw(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
 ) -> RawGraphs:
-    """The graphs of a data set before features are chosen.
+    """Read the graphs of a data set, before features are chosen.
 
-    A path (with a folder or a suffix, such as `./MUTAG`, `graphs.jsonl`, `molecules.csv`) is read by `read_graphs`. A
+    A path (with a slash or a suffix, such as `./MUTAG`, `graphs.jsonl`, `molecules.csv`) is read by `read_graphs`. A
     plain name is a data set of the TU collection, see `load_raw`.
     """
     if is_path(name):
@@ -86,7 +86,7 @@ def read_graphs(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
 ) -> RawGraphs:
-    """The graphs of a file or folder; docs/own-graphs.md lists the formats.
+    """Read the graphs of a file or folder; docs/own-graphs.md lists the formats.
 
     `smiles`, `label` and `target` are columns of a table of molecules. `node_attributes` and `edge_attributes` choose
     attributes of GML, GraphML and GEXF files and edge lists; by default all of them are used.
@@ -120,7 +120,7 @@ def iter_graphs(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
 ) -> Iterator[RawGraphs]:
-    """The same graphs, `size` at a time. TU folders and folders of graph files are still read as a whole."""
+    """Like `read_graphs`, but `size` graphs at a time. TU folders and folders of graph files are read as a whole."""
     check_size(size)
     path = Path(path)
     form = _form(path, smiles, label, target)
@@ -153,7 +153,7 @@ def _form(path: Path, *columns: Any) -> str:
     with read_errors(path):  # the name may be too long, or the folder not readable
         exists = path.exists()
     if not exists:
-        raise DataError(f"{path}: there is no such file or folder. Is the name right?")
+        raise DataError(f"{path}: no such file or folder. Is the name correct?")
     if not path.is_dir() and not path.is_file():
         raise DataError(
             f"{path}: expected a folder or a regular file, got a device, pipe or socket. Write the data to a file."
@@ -181,8 +181,8 @@ def _form(path: Path, *columns: Any) -> str:
         )
     if form != "molecules" and any(column is not None for column in columns):
         raise SettingError(
-            f"{path}: column names are for tables of molecules (.csv, .parquet) only, but this is another kind of "
-            "file. Leave them out."
+            f"{path}: column names apply to tables of molecules (.csv, .parquet) only, but this is another kind of "
+            "file. Remove them."
         )
     return form
 
@@ -191,7 +191,7 @@ def _refuse_choice(path: str | Path, *chosen: Sequence[str] | None) -> None:
     if any(names is not None for names in chosen):
         raise SettingError(
             f"{path}: node and edge attributes can be chosen in {', '.join(GRAPH_SUFFIXES)} files only, "
-            "but this is another kind of data. Leave the choice out."
+            "but this is another kind of data. Remove the option."
         )
 
 
@@ -204,7 +204,7 @@ def _parquet_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, json.dumps(given).encode()
         except (TypeError, ValueError) as error:
             raise DataError(
-                f"{path}, row {number}: expected words, numbers and lists of them ({error}). Convert the others."
+                f"{path}, row {number}: expected strings, numbers or lists of them ({error}). Convert other values."
             ) from error
 
 

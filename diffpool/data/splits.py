@@ -59,7 +59,7 @@ def single_split(
         counts = np.bincount(labels).tolist() if len(labels) else []
         raise DataError(
             f"some classes have too few graphs for training, validation and test (graphs per class: {counts}). "
-            "Add graphs, or leave small classes out."
+            "Add graphs, or remove small classes."
         ) from error
     return Fold(np.sort(train), np.sort(chosen), np.sort(held_out))
 
@@ -67,7 +67,7 @@ def single_split(
 def hold_out(
     graphs: np.ndarray, y: Tensor | np.ndarray, seed: int | Sequence[int], share: float = 0.1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Split the graphs into the rest and a stratified share, which has at least one graph."""
+    """Hold out a stratified share of the graphs, at least one; returns the rest and the share."""
     count = max(round(share * len(graphs)), 1)
     if len(graphs) <= count:
         raise DataError(
@@ -79,7 +79,7 @@ def hold_out(
 
 
 def stratified_folds(y: Tensor | np.ndarray, seed: int, count: int = 10) -> list[Fold]:
-    """Stratified folds for cross-validation; a tenth of the graphs outside a test part is for validation."""
+    """Stratified folds for cross-validation; a tenth of the graphs outside each test fold is used for validation."""
     labels = np.asarray(y)
     if len(labels) < max(count, 3):
         raise DataError(
@@ -102,7 +102,7 @@ def _by_class(graphs: np.ndarray, labels: np.ndarray, seed: int | Sequence[int])
 
 
 def read_folds(path: str | Path, num_graphs: int, count: int = 10) -> list[Fold]:
-    """Published folds: JSON with `test` and `model_selection` (`train` and `validation`) for each outer fold.
+    """Read published folds: JSON with `test` and `model_selection` (`train` and `validation`) for each outer fold.
 
     This is the format of Errica et al. (2020). Graphs are numbered from 0, in the order of the TU files.
     """
@@ -110,9 +110,7 @@ def read_folds(path: str | Path, num_graphs: int, count: int = 10) -> list[Fold]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(
-            f"{path}: the file with folds could not be read ({error.strerror})."
-        ) from error
+        raise DataError(f"{path}: the folds file could not be read ({error.strerror}).") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: the file is damaged ({error}). Download it again.") from error
     if not isinstance(content, list) or len(content) != count:

@@ -1,4 +1,4 @@
-"""Tables of numbers separated by commas or blanks: the syntax of every file of the TU collection."""
+"""Tables of numbers separated by commas or spaces: the syntax of every file of the TU collection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NUMBER = {"int": re.compile(INTEGER), "float": re.compile(REAL)}
 def parse_table(text: bytes, file: str, kind: Kind, columns: int | None = None) -> np.ndarray:
     """[rows, columns]: the numbers of all lines that are not blank, as int64 or float64.
 
-    Every line must have as many numbers as the first one, or `columns`. Anything else is a DataError that names the
+    Every line must have as many numbers as the first one, or `columns`. Anything else raises a DataError that names the
     file and the line.
     """
     return read_table(io.BytesIO(text).read, file, kind, columns)
@@ -39,7 +39,7 @@ def parse_table(text: bytes, file: str, kind: Kind, columns: int | None = None) 
 def read_table(
     read: Callable[[int], bytes], file: str, kind: Kind, columns: int | None = None
 ) -> np.ndarray:
-    """Like `parse_table`, for text that `read` returns piece by piece: it is never in memory as a whole."""
+    """Like `parse_table`, for text that `read` returns in pieces, so that it is never entirely in memory."""
     parts, lines = [], 0
     for text in _whole_lines(read):
         columns = columns or _columns(text)
@@ -199,7 +199,7 @@ def _regular(kind: Kind, columns: int) -> re.Pattern[bytes]:
 
 
 def _columns(text: bytes) -> int:
-    """The count of fields in the first line that is not blank; 0 if there is none."""
+    """The number of fields in the first line that is not blank; 0 if there is none."""
     found = re.search(rb"[^ \t\r\n][^\n]*", text)
     return len(_fields(found[0])) if found else 0
 

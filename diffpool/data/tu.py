@@ -16,7 +16,7 @@ COLUMNS = {"A": 2, "graph_indicator": 1, "graph_labels": 1}  # the others have a
 
 
 def read_tu(path: Path, name: str) -> RawGraphs:
-    """The data set in a zip file or a folder. A fault is a DataError that names the file and the line.
+    """Read the data set in a zip file or a folder. Invalid content raises a DataError that names the file and the line.
 
     Lines of `NAME_A.txt` are source and target. A graph that has a line in `NAME_graph_labels.txt` or
     `NAME_graph_attributes.txt` but none in `NAME_graph_indicator.txt` has no nodes.
@@ -81,7 +81,7 @@ def _fault(files: TUFiles, part: str, row: int, message: str) -> DataError:
 
 
 def _check_indicator(files: TUFiles, graph_of_node: np.ndarray, lines: dict[str, int]) -> None:
-    """Graph numbers ascend from 1. A skipped number is an empty graph if another file has a line for it."""
+    """Check that graph numbers ascend from 1. A skipped number is an empty graph if another file has a line for it."""
     part = "graph_indicator"
     if len(graph_of_node) == 0:
         raise DataError(
@@ -103,8 +103,8 @@ def _check_indicator(files: TUFiles, graph_of_node: np.ndarray, lines: dict[str,
     if len(gap) and all(count < graph_of_node[-1] for count in of_graphs):
         missing = graph_of_node[gap[0]] - step[gap[0]] + 1
         message = (
-            f"expected graph {missing}, got {missing + step[gap[0]] - 1}. Number the graphs without gaps, or give "
-            f"graphs without nodes a line in {files.file('graph_labels')}."
+            f"expected graph {missing}, got {missing + step[gap[0]] - 1}. Number the graphs without gaps, or add "
+            f"a line to {files.file('graph_labels')} for graphs without nodes."
         )
         raise _fault(files, part, gap[0], message)
 

@@ -28,11 +28,11 @@ def load_raw(
 
     Searches for `NAME.zip` or a folder `NAME` in `data_dir` (by default the folder in DIFFPOOL_DATA), then among the
     downloads in the cache, and then downloads it. `progress` is called with the bytes received and the total, if known.
-    `refresh`: do not use earlier downloads or cached results.
+    `refresh`: ignore earlier downloads and cached results.
     """
     if not re.fullmatch(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]*", name):
         raise DataError(
-            f"expected a data set name of letters, digits and _ . + -, got {name!r}. For all names see {LIST}."
+            f"expected a data set name of letters, digits and _ . + -, got {name!r}. For a list of names, see {LIST}."
         )
     folder = _folder(data_dir)
     path = None if folder is None else _in_folder(folder, name)
@@ -47,7 +47,9 @@ def load_raw(
     try:
         return _read(path, name, refresh)
     except DataError as error:
-        raise DataError(f"{error} This is an earlier download: --refresh replaces it.") from error
+        raise DataError(
+            f"{error} The file was downloaded earlier; --refresh downloads it again."
+        ) from error
 
 
 def _read(path: Path, name: str, refresh: bool) -> RawGraphs:
@@ -64,7 +66,7 @@ def _folder(data_dir: str | Path | None) -> Path | None:
         if not folder.is_dir():
             option = "--data-dir" if data_dir else "DIFFPOOL_DATA"
             raise DataError(
-                f"{option}: there is no folder {folder}. Name an existing folder, or leave it out."
+                f"{option}: the folder {folder} does not exist. Name an existing folder, or omit it."
             )
     return folder
 
@@ -94,7 +96,7 @@ def _download(
         if error.missing:
             raise DataError(
                 f"there is no data set {name}, neither {searched} nor at {url}. "
-                + (suggestion or f"For all names see {LIST}.")
+                + (suggestion or f"For a list of names, see {LIST}.")
             ) from error
         absent = "" if refresh else f" is not {searched} and"
         raise DataError(

@@ -29,7 +29,7 @@ class Checkpoint:
     tasks: tuple[str, ...] = ()  # names of the models in training, side by side
     cohort: Mapping[str, Tensor] = field(default_factory=dict)  # their `Cohort.state()`
     peak_memory: int | None = None
-    max_models: int | None = None  # side by side; set when memory did not suffice for more
+    max_models: int | None = None  # side by side; set when there was not enough memory for more
 
 
 def checkpoint_path(results: str | Path, key: str) -> Path:
@@ -39,7 +39,7 @@ def checkpoint_path(results: str | Path, key: str) -> Path:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the file atomically: a reader finds either the old or the new checkpoint."""
+    """Replace the file atomically: readers see either the old or the new checkpoint."""
     done = {name: asdict(result) for name, result in checkpoint.done.items()}
     arrays = {
         f"done.{name}": np.array(values.pop("curve"), np.float64) for name, values in done.items()
@@ -64,7 +64,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path, notify: Callable[[str], None] = warnings.warn) -> Checkpoint:
-    """The checkpoint in this file; an empty one if the file is missing or damaged, so that the run starts over.
+    """Load a checkpoint; returns an empty one if the file is missing or damaged, so that the run starts over.
 
     `notify` is called with a message if the file is damaged.
     """
@@ -112,14 +112,14 @@ def _held_out(arrays: Arrays, name: str) -> HeldOut | None:
 
 
 def remove_checkpoint(path: Path) -> None:
-    """Remove the checkpoint, incomplete copies left by killed processes, and the folder if it is empty then."""
+    """Remove the checkpoint, incomplete copies left by killed processes, and the folder if it is then empty."""
     path.unlink(missing_ok=True)
     remove_unfinished(path)
     _remove_if_empty(path.parent)
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what a process left that was killed after its last record, unless another process uses it."""
+    """Remove files left by a process that was killed after its last record, unless another process uses them."""
     if path.parent.exists():
         with contextlib.suppress(SettingError), only_process(path):
             remove_checkpoint(path)
@@ -127,7 +127,7 @@ def remove_leftovers(path: Path) -> None:
 
 @contextlib.contextmanager
 def only_process(path: Path) -> Iterator[None]:
-    """Lock the run with this checkpoint; an error if another process has locked it."""
+    """Lock the run with this checkpoint; raises an error if another process has locked it."""
     lock = path.with_suffix(".lock")
     with contextlib.ExitStack() as stack:
         stack.callback(_remove_if_empty, lock.parent)
@@ -136,7 +136,7 @@ def only_process(path: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise SettingError(
                 "another process is working on this run: "
-                "wait until it has finished, then repeat the command to get the result"
+                "wait until it has finished, then run the command again to get the result"
             ) from error
         except OSError as error:
             raise SettingError(f"cannot write {lock} ({error.strerror})") from error

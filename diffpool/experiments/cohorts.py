@@ -44,7 +44,7 @@ def next_tasks(
     dataset: GraphDataset,
     max_models: int | None = None,
 ) -> list[Task]:
-    """The first tasks that are not done, all of the same architecture. Their choice depends on nothing else.
+    """The first tasks that are not done, all of the same architecture. The choice depends on nothing else.
 
     `size` tasks, by default as many as suit the device, but at most `max_models`.
     """
@@ -95,7 +95,7 @@ def initial_models(
 
 
 def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
-    """What is kept of each model of a finished cohort. Models with test graphs are tested in their best epoch."""
+    """The results of each model of a finished cohort. Models with test graphs are tested with their best parameters."""
     cohort.restore_best()
     scores = score_cohort(cohort.model, cohort.batches, [task.split.test for task in tasks])
     held_out = _held_out_outputs(tasks, cohort)

@@ -1,4 +1,4 @@
-"""Evaluate a method on a data set by a protocol. After an interruption the same call continues where it stopped."""
+"""Evaluate a method on a data set with a protocol. After an interruption, the same call continues where it stopped."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def evaluate(
     checkpoint_seconds: float = 5.0,
     preparing: WatchPreparation = lambda share: None,
 ) -> Evaluation:
-    """The accuracy of a neural network on every fold. Folds are recorded in the file `out` and not trained again.
+    """Measure the accuracy of a neural network on every fold. Folds recorded in the file `out` are not trained again.
 
     - `repeats`: repeat the cross-validation this many times with new folds.
-    - `folds`: a file of published folds, or folds; by default they are made from the seed.
+    - `folds`: a file with published folds, or the folds themselves; by default they are generated from the seed.
     - `cohort`: maximum number of models trained side by side; by default as many as suit the device.
     - `watch`: called with the status after every epoch.
-    - `notify`: called with a message if memory does not suffice for a cohort.
+    - `notify`: called with a message if there is not enough memory for a cohort.
     - `checkpoint_seconds`: minimum time between two checkpoints.
     - `preparing`: called with the share of precomputed structures that is finished, for methods that need them.
     """
@@ -107,7 +107,7 @@ def evaluate_kernel(
     watch: KernelWatch = lambda status: None,
     make_grams: MakeGrams | None = None,
 ) -> Evaluation:
-    """The accuracy of a graph kernel with an SVM on every fold, recorded as by `evaluate`.
+    """Measure the accuracy of a graph kernel with an SVM on every fold, recorded as by `evaluate`.
 
     - `jobs`: number of fits at a time, by default the number of cores. The records do not depend on it. Each fit copies
       its block of a Gram matrix.
@@ -124,7 +124,7 @@ def evaluate_kernel(
             raise SettingError(
                 f"kernels need classes, but {raw.name} has targets: use a neural network, such as diffpool"
             )
-        raise DataError(f"{raw.name} has no classes: an evaluation needs the class of every graph")
+        raise DataError(f"{raw.name} has no classes: the evaluation needs the class of every graph")
     made = make_folds(raw.classes.codes[:, 0], repeats, seed, folds)
     run = SvmRun(method, protocol, raw.undirected(), made, seed, Path(out), watch)
     append_records(out, [])
@@ -145,7 +145,7 @@ def _check(seed: int, **counts: int | None) -> None:
 
 
 def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> None:
-    """Raise an error if a point of the grid needs other precomputed structures: they are computed once per run."""
+    """Raise an error if a grid point needs other precomputed structures: they are computed once per run."""
     if not isinstance(protocol, Nested):
         return
     for point in protocol.points:
@@ -159,7 +159,7 @@ def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> No
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result: the records of all folds of all repeats. Accuracies are in percent; means are over all folds.
+    """The records of all folds of all repeats. Accuracies are in percent; means are over all folds.
 
     For regression there are no accuracies: `metrics` has the mean and sd of MAE, RMSE and R².
     """
@@ -172,7 +172,7 @@ class Evaluation:
 
     @classmethod
     def from_records(cls, run: RunRecords) -> Evaluation:
-        """The result of a run with exactly one valid accuracy for every fold; else an error."""
+        """The result of a run; raises an error unless there is exactly one valid accuracy for every fold."""
         heading, folds = run.heading, run.folds
         found = sorted(run.found, key=lambda r: (r.repeat, r.fold))
         present = [(r.repeat, r.fold) for r in found]
@@ -180,12 +180,12 @@ class Evaluation:
             missing = sorted(set(folds) - set(present))
             got = f"none of {missing[:3]} (repeat, fold)" if missing else "some more than once"
             raise TrainingError(
-                f"expected one record of each of {len(folds)} folds, got {got}: run the command again"
+                f"expected one record for each of {len(folds)} folds, got {got}: run the command again"
             )
         wrong = [r.fold for r in found if r.accuracy is not None and not 0 <= r.accuracy <= 100]
         if wrong:
             raise TrainingError(
-                f"expected accuracies from 0 to 100 %, got others in folds {wrong}: the file is damaged"
+                f"expected accuracies from 0 to 100 %, got other values in folds {wrong}: the file is damaged"
             )
         return cls(heading.key, heading.method, heading.dataset, heading.protocol, tuple(found))
 
@@ -200,7 +200,7 @@ class Evaluation:
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Regression: mean, sd and the values of every fold of MAE, RMSE and R². R² may be undefined (None)."""
+        """For regression: MAE, RMSE and R², each with its mean, sd and values per fold. R² may be undefined (None)."""
         found: dict[str, dict[str, Any]] = {}
         for name in REGRESSION_METRICS if self.regression else ():
             values = [record.details["metrics"][name] for record in self.records]

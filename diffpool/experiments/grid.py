@@ -31,7 +31,7 @@ def make_grid(values: Mapping[str, Sequence[Any]]) -> Grid:
     for name, choices in values.items():
         setting = _searchable(name)
         if not choices:
-            raise SettingError(f"expected at least one value of {name} in the grid, got none")
+            raise SettingError(f"expected at least one value for {name} in the grid, got none")
         grid.append((name, tuple(setting.check(choice) for choice in choices)))
     return tuple(grid)
 

@@ -196,7 +196,7 @@ DATASET_SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def settings_for(name: str, dataset: str, **changes: Any) -> Method:
-    """The method with the defaults of the data set and with `changes` to its settings."""
+    """The method with the data set's defaults and with `changes` to its settings."""
     if name in KERNEL_METHODS:
         raise SettingError(
             f"expected a neural method ({', '.join(METHODS)}), got the kernel {name!r}: use `diffpool evaluate`, "

@@ -1,4 +1,4 @@
-"""The run of a neural network: it may be killed at any time, and continues from its records and its checkpoint."""
+"""The run of a neural network. It may be killed at any time, and continues from its records and checkpoint."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class NetworkRun:
         remove_checkpoint(self.path)
 
     def _next_tasks(self, size: int | None) -> list[Task]:
-        """The tasks that were in training, in the same cohort as before; else the next ones."""
+        """The tasks that were in training, in the same cohort as before; otherwise the next tasks."""
         done = self.checkpoint.done
         tasks = self.protocol.tasks(self.plan, done)
         if self.checkpoint.tasks:
@@ -92,9 +92,9 @@ class NetworkRun:
         return chosen
 
     def _train_cohort(self, tasks: list[Task]) -> bool:
-        """Train the tasks side by side to the end; False if memory does not suffice.
+        """Train the tasks side by side to the end; returns False if there is not enough memory.
 
-        The error is handled in here, so that its traceback does not keep the memory in use.
+        The error is handled here, so that its traceback does not keep the memory in use.
         """
         state = dict(self.checkpoint.cohort)
         self.checkpoint.tasks, self.checkpoint.cohort = (), {}
@@ -135,7 +135,7 @@ class NetworkRun:
         self.checkpoint.max_models = -(-models // 2)
         self.notify(
             f"not enough memory for {models} models side by side: "
-            f"starting them again, {self.checkpoint.max_models} at a time"
+            f"restarting with {self.checkpoint.max_models} at a time"
         )
         self._save()
 

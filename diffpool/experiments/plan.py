@@ -1,4 +1,4 @@
-"""The plan of an evaluation: its folds, the models to train for them, and what is kept of each model."""
+"""The plan of an evaluation: its folds, the models to train for them, and the result of each model."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Trained:
-    """What is kept of a trained model."""
+    """The result of a trained model."""
 
     epoch: int  # the best one, with the lowest validation loss
     validation_loss: float  # in that epoch
@@ -93,7 +93,7 @@ Results = Mapping[str, Trained]  # by the names of the tasks
 
 @dataclass(frozen=True, eq=False)
 class FoldScore:
-    """The accuracy on a fold (0 to 1; None for regression), and the models that it comes from."""
+    """The accuracy on a fold (0 to 1; None for regression), and the models it was measured with."""
 
     repeat: int
     fold: int

@@ -1,4 +1,4 @@
-"""The names of the protocols and what they do, for help and completion without NumPy and torch."""
+"""Names and summaries of the protocols, for help and completion without NumPy and torch."""
 
 PROTOCOL_SUMMARIES = {
     "paper": "ten folds; reports the epoch with the best mean held-out accuracy",

@@ -238,7 +238,7 @@ class Nested:
         if members == 1:
             best = min(range(len(tried)), key=lambda number: rank(tried[number]))
             return [best] * self.final_runs
-        return choose_members([joined([r.tested for r in own]) for own in tried], members)
+        return choose_members([joined([r.held_out for r in own]) for own in tried], members)
 
     def _final(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
         changes = [self.points[number] for number in self.chosen(plan, done, repeat, fold)]
@@ -275,7 +275,7 @@ def ensemble_score(
     repeat: int, fold: int, tasks: Sequence[Task], results: Sequence[Trained]
 ) -> FoldScore:
     """The score of the mean of the models of a fold, with those of its members as details."""
-    tested = [result.tested for result in results if result.tested is not None]
+    tested = [result.held_out for result in results if result.held_out is not None]
     y, outputs = tested[0].y, np.stack([own.outputs for own in tested])
     epoch = round(fmean(result.epoch for result in results))
     members = {
@@ -333,7 +333,7 @@ def choose_protocol(
             f"the protocol {name} takes no trials or inner folds: only nested searches over settings"
         )
     if isinstance(protocol, Paper) and "patience" in fixed:
-        raise SettingError("the protocol paper trains to the last epoch: it takes no patience")
+        raise SettingError("the protocol paper trains to the last epoch: patience does not apply")
     if isinstance(protocol, Nested):
         given = parse_grid(grid or ())
         if both := [name for name, _ in given if name in fixed]:
@@ -343,7 +343,9 @@ def choose_protocol(
         usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
         return replace(protocol, grid=given or usual, trials=trials, inner_folds=inner_folds)
     if grid:
-        raise SettingError(f"the protocol {name} takes no grid: only nested searches over settings")
+        raise SettingError(
+            f"the protocol {name} does not use a grid: only nested searches over settings"
+        )
     return protocol
 
 
@@ -360,7 +362,7 @@ def choose_kernel_protocol(name: str) -> InnerCV:
 
 
 def needs_edges(method: Method, protocol: Protocol) -> bool | None:
-    """Whether any model of a run needs edge features; None: some use them if the data set has any."""
+    """Whether any model of a run needs edge features; None if some use them where they exist."""
     tried = protocol.points if isinstance(protocol, Nested) else [{}]
     wanted = [with_settings(method, point).architecture.edges for point in tried]
     return True if True in wanted else None if None in wanted else False

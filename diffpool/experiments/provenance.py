@@ -74,7 +74,7 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
 
 
 def training_key(method: Method, dataset: GraphDataset, fold: Fold) -> str:
-    """A hash of what determines the epochs of a single training; it may go on for more epochs with the same key."""
+    """A hash of everything that determines the epochs of a single training run; more epochs do not change it."""
     known = versions()
     about = {
         "method": method.name,
@@ -95,7 +95,7 @@ def kernel_run_key(
     folds: Sequence[Sequence[Fold]],
     seed: int,
 ) -> str:
-    """The same for a graph kernel with an SVM."""
+    """Like `run_key`, for a graph kernel with an SVM."""
     known = versions(*KERNEL_PACKAGES)
     tables = [t.codes if isinstance(t, Categories) else t for t in vars(raw).values()]
     about = {

@@ -60,7 +60,7 @@ class Record:
 
     @property
     def identity(self) -> tuple[str, int, int]:
-        """A file has at most one record with the same identity."""
+        """Identifies a record: a file has at most one record with the same identity."""
         return self.key, self.repeat, self.fold
 
     @property
@@ -75,7 +75,7 @@ NAMES = {f.name for f in fields(Record)}
 
 
 def read_records(path: str | Path) -> list[Record]:
-    """All complete records of a file; none if the file does not exist."""
+    """Read all complete records of a file; returns none if the file does not exist."""
     path = Path(path)
     try:
         check_regular(path)
@@ -93,7 +93,7 @@ def read_records(path: str | Path) -> list[Record]:
 
 
 def append_records(path: str | Path, records: Sequence[Record]) -> None:
-    """Append the records that are not in the file yet. Creates the file, and removes an incomplete last line."""
+    """Append the records that are not in the file yet; creates the file if needed, and removes an incomplete line."""
     path = Path(path)
     try:
         check_regular(path)
@@ -128,7 +128,7 @@ def _record(line: bytes, where: str) -> Record:
     try:
         values = json.loads(line)
         if not isinstance(values, dict) or values.keys() != NAMES:
-            raise ValueError("the fields are different")
+            raise ValueError("the fields do not match")
         record = Record(**values)
         if record.accuracy is None:
             {name: record.details["metrics"][name] for name in REGRESSION_METRICS}
@@ -163,7 +163,7 @@ def _read(file: int) -> bytes:
 
 
 def _write(file: int, content: bytes, size: int) -> None:
-    """Append all of the content to a file of this size, or nothing."""
+    """Append either all of the content to a file of this size, or nothing."""
     if not content:
         return
     try:
@@ -176,7 +176,7 @@ def _write(file: int, content: bytes, size: int) -> None:
 
 
 class RunRecords:
-    """The records of one run, in a file that other runs may share: what is recorded is not computed again."""
+    """The records of one run, in a file that other runs may share. Recorded folds are not computed again."""
 
     def __init__(self, path: str | Path, heading: Heading, folds: Sequence[tuple[int, int]]):
         self.path, self.heading = Path(path), heading

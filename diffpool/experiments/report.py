@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from diffpool.experiments.single_run import Outcome
 
 PARTS = ("train", "validation", "test")
-LARGEST_MATRIX = 30  # classes of a confusion matrix in report.md
+LARGEST_MATRIX = 30  # maximum number of classes of a confusion matrix in report.md
 
 
 def make_report(outcome: Outcome) -> dict[str, Any]:
-    """Everything about a trained model that a reader needs to judge and to repeat it, as plain values."""
+    """Everything needed to judge and reproduce a trained model, as plain values."""
     card, dataset, fold = outcome.card, outcome.dataset, outcome.fold
     parts = {part: getattr(fold, part) for part in PARTS}
     split: dict[str, Any] = {part: len(graphs) for part, graphs in parts.items()}
     split["validation_graphs"] = (
         fold.validation.tolist()
-    )  # numbered from 0; the rest is for training
+    )  # numbered from 0; all other graphs are training graphs
     split["test_graphs"] = fold.test.tolist()
     report: dict[str, Any] = {
         "method": card.method,
@@ -75,7 +75,7 @@ def write_report(out: str | Path, outcome: Outcome) -> None:
 
 
 def as_markdown(report: dict[str, Any]) -> str:
-    """The report as a page of text."""
+    """The report as a Markdown page."""
     split = report["split"]
     sizes = ", ".join(f"{split[part]} {part}" for part in PARTS)
     lines = [
@@ -99,12 +99,12 @@ def as_markdown(report: dict[str, Any]) -> str:
         },
     )
     if report["task"] == "classification":
-        lines += ["", "## Graphs of each class", ""]
+        lines += ["", "## Graphs per class", ""]
         counts = {part: list(own.values()) for part, own in report["class_counts"].items()}
         lines += _table([str(name) for name in report["classes"]], counts)
         if report["test"] is not None and len(report["classes"]) <= LARGEST_MATRIX:
-            lines += ["", "## Confusion matrix of the test graphs", ""]
-            lines += ["Rows are true classes, columns are predicted ones.", ""]
+            lines += ["", "## Confusion matrix on the test graphs", ""]
+            lines += ["Rows are true classes, columns are predicted classes.", ""]
             names_of_rows = [str(name) for name in report["classes"]]
             rows = dict(zip(names_of_rows, report["test"]["confusion"], strict=True))
             lines += _table(names_of_rows, rows)
@@ -120,10 +120,10 @@ def as_markdown(report: dict[str, Any]) -> str:
 def _epochs(report: dict[str, Any]) -> str:
     best = report["best_epochs"]
     if len(best) == 1:
-        return f"Best of {report['epochs']} epochs: {best[0]}"
+        return f"Best epoch: {best[0]} of {report['epochs']}"
     return (
-        f"Ensemble of {len(best)} models; best of {report['epochs']} epochs: {min(best)} to {max(best)}. "
-        "A validation graph counts with the mean over the members that did not train on it"
+        f"Ensemble of {len(best)} models; best epochs: {min(best)} to {max(best)} of {report['epochs']}. "
+        "Each validation graph is predicted by the members that did not train on it"
     )
 
 
@@ -144,5 +144,5 @@ def _number(value: float | None) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Text that cannot break a table."""
+    """The value as text that cannot break a Markdown table."""
     return " ".join(str(value).split()).replace("|", "\\|")

@@ -140,10 +140,10 @@ def fit(
     """Build, train and test a model, or an ensemble of models side by side.
 
     Every member of an ensemble has its own seed, and its own part of the training and validation graphs validates.
-    With `out`, write a model directory, and metrics.jsonl after every epoch. The directory is locked meanwhile. One
-    that holds a model already is an error, unless `overwrite` or `resume` is set. Ctrl-C ends the training: the best
-    model so far is saved and tested like a finished one. Without `out`, or before the end of the first epoch, it
-    raises KeyboardInterrupt. `resume` continues a training that was interrupted or killed: the result is the same as
+    With `out`, write a model directory, and a line of metrics.jsonl after every epoch. The directory is locked during
+    training. An existing model raises an error unless `overwrite` or `resume` is set. Ctrl-C stops training: the best
+    model so far is saved and tested like a finished one. Without `out`, or before the end of the first epoch, Ctrl-C
+    raises KeyboardInterrupt. `resume` continues training that was interrupted or killed; the result is the same as
     without the interruption.
     """
     with contextlib.ExitStack() as stack:
@@ -286,7 +286,7 @@ def _test(model: GraphClassifier, dataset: GraphDataset, folds: Sequence[Fold]) 
 
 
 class _Progress:
-    """What a training leaves in its directory: a line of metrics.jsonl for each epoch, and a checkpoint."""
+    """The progress of training in its directory: a line of metrics.jsonl for each epoch, and a checkpoint."""
 
     def __init__(self, directory: Path, key: str):
         self.metrics, self.checkpoint = directory / "metrics.jsonl", directory / CHECKPOINT
@@ -295,28 +295,28 @@ class _Progress:
         self.saved = time.monotonic()
 
     def start(self) -> tuple[list[Epoch], dict[str, Tensor]]:
-        """Begin with no epochs."""
+        """Start without any epochs."""
         self.metrics.write_text("")
         remove_checkpoint(self.checkpoint)
         return [], {}
 
     def resume(self) -> tuple[list[Epoch], dict[str, Tensor]]:
-        """The epochs of the checkpoint and the state after them; an error if it is not of the same training."""
+        """The epochs of the checkpoint and the state after them; raises an error if the training is not the same."""
         found = load_checkpoint(self.checkpoint)
         if not found.cohort:
             raise SettingError(
-                f"expected an interrupted training in {self.checkpoint.parent}, got none: leave out --resume"
+                f"there is no interrupted training in {self.checkpoint.parent}: remove --resume"
             )
         if found.tasks != (self.key,):
             raise SettingError(
-                f"expected the settings and data of the interrupted training in {self.checkpoint.parent}, got others: "
-                "repeat its command and add --resume (only epochs and patience may change), or leave out --resume"
+                f"the settings or data differ from those of the interrupted training in {self.checkpoint.parent}: "
+                "repeat its command and add --resume (only epochs and patience may change), or remove --resume"
             )
         epochs = int(found.cohort["run.epoch"])
         rows = self._read()[:epochs]
         if [row.epoch for row in rows] != list(range(1, epochs + 1)):
             raise SettingError(
-                f"expected epochs 1 to {epochs} in {self.metrics}, got others: the file was changed. Leave out --resume"
+                f"expected epochs 1 to {epochs} in {self.metrics}, but the file was changed: remove --resume"
             )
         self.write_metrics(rows)
         return rows, dict(found.cohort)
@@ -371,7 +371,7 @@ def _save(out: Path, model: GraphClassifier, card: ModelCard, save: Save) -> Non
                 f"({second}) can be written: free some space and train again"
             ) from error
         raise TrainingError(
-            f"the model is trained, but {out} cannot be written ({reason}): it is in {folder} instead"
+            f"the model is trained, but {out} cannot be written ({reason}): the model is in {folder} instead"
         ) from error
 
 

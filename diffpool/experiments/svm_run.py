@@ -1,4 +1,4 @@
-"""The run of a graph kernel with an SVM: it may be killed at any time, and continues after the last recorded fold.
+"""The run of a graph kernel with an SVM. It may be killed at any time, and continues after the last recorded fold.
 
 This module imports scikit-learn, which is slow: import it only where a kernel is evaluated.
 """
@@ -204,9 +204,9 @@ def cores() -> int:
 
 @contextmanager
 def in_threads(calls: Sequence[Callable[[], T]], jobs: int) -> Iterator[list[Future[T]]]:
-    """Make the calls in this order in `jobs` threads; yields their future results. LIBSVM releases Python's lock.
+    """Make the calls in this order in `jobs` threads; yields their futures. LIBSVM releases Python's global lock.
 
-    Calls that have not begun at the end of the block are not made. The threads are daemons: an interrupted process does
+    Calls not started by the end of the block are not made. The threads are daemons: an interrupted process does
     not wait for them (a fit may take half a minute).
     """
     futures: list[Future[T]] = [Future() for _ in calls]

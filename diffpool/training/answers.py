@@ -1,4 +1,4 @@
-"""What M models learn from the classes or targets of a batch: scaled targets, and the weight of each graph's loss."""
+"""The classes or targets of a batch, prepared for the loss of M models: scaled targets and a weight for each graph."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from diffpool.training.settings import Training
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Maps rows of `CohortBatches.y` to what the loss compares with, and to weights of the graphs."""
+    """Maps rows of `CohortBatches.y` to the classes or targets in the loss, and to the weights of the graphs."""
 
     regression: bool
-    weighted: bool = False  # column 0 of y has a weight for each graph, see `packed`
+    weighted: bool = False  # column 0 of y holds the weight of each graph, see `packed`
     class_weights: Tensor | None = None  # [M, C]
-    mean: Tensor | None = None  # [M, 1, T] float64: of the targets of each model's training graphs
+    mean: Tensor | None = None  # [M, 1, T] float64, of the targets of each model's training graphs
     sd: Tensor | None = None
     dtype: torch.dtype = torch.float32  # of weights and targets in the loss
 
@@ -33,7 +33,10 @@ class Answers:
         configs: Sequence[Training],
         scale_targets: bool = False,
     ) -> Answers:
-        """Of models on these folds. `scale_targets`: to mean 0 and sd 1 on the training graphs of each model."""
+        """The answers for training one model on each fold.
+
+        `scale_targets` scales the targets to mean 0 and sd 1 on the training graphs of each model.
+        """
         mean = sd = None
         if scale_targets and dataset.regression:
             scales = [target_scale(dataset, fold) for fold in folds]
@@ -49,11 +52,11 @@ class Answers:
 
     @classmethod
     def for_scores(cls, dataset: GraphDataset) -> Answers:
-        """As they are; all graphs count the same."""
+        """The answers for scoring: unscaled, and all graphs have the same weight."""
         return cls(dataset.regression, dataset.weights is not None, dtype=dataset.x.dtype)
 
     def __call__(self, y: Tensor, models: int) -> tuple[Tensor, Tensor | None]:
-        """Classes [M · B] or targets [M · B, T], and weights [M · B]; None: all weights are 1."""
+        """Classes [M · B] or targets [M · B, T], and weights [M · B], or None if all weights are 1."""
         weights = None
         if self.weighted:
             weights, y = y[:, 0].to(self.dtype), y[:, 1:]
@@ -71,9 +74,9 @@ class Answers:
 
 
 def packed(dataset: GraphDataset) -> Tensor:
-    """The answers as one tensor, with the weight of each graph as column 0 if graphs have weights.
+    """The answers as one tensor, with the weight of each graph as column 0 if the graphs have weights.
 
-    Steps draw rows of one tensor, also on a GPU. Classes up to 2²⁴ are exact in float32.
+    A step draws rows from a single tensor, on a GPU too. Classes up to 2²⁴ are exact in float32.
     """
     if dataset.weights is None:
         return dataset.y
@@ -83,7 +86,7 @@ def packed(dataset: GraphDataset) -> Tensor:
 
 
 def target_scale(dataset: GraphDataset, fold: Fold) -> tuple[Tensor, Tensor]:
-    """Mean and sd of the targets of the training graphs, each [T], in float64; sd 1 for constant targets."""
+    """Mean and sd of the targets of the training graphs, each [T], in float64; the sd of constant targets is 1."""
     targets = dataset.y[torch.as_tensor(fold.train, device=dataset.y.device)].double()
     mean, sd = targets.mean(0), targets.std(0, correction=0)
     varies = sd > 1e-13 * targets.abs().amax(0)  # rounding gives constant targets a tiny sd
@@ -98,7 +101,7 @@ def _class_weights(
         return None
     if dataset.regression:
         raise SettingError(
-            f"class_weight needs classes, but {dataset.name} has targets: leave it out"
+            f"class_weight needs classes, but {dataset.name} has regression targets. Remove the setting."
         )
     y = dataset.y.cpu().numpy()
     rows = []

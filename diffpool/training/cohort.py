@@ -69,20 +69,20 @@ def train(
 
 
 class Cohort:
-    """M models of one architecture in training, each on its own fold with its own settings.
+    """Trains M models of one architecture side by side, each on its own fold with its own settings.
 
     `model` contains all M models, with their best parameters after `restore_best`. `in_training` contains the models
     `members`: at first all of them (it is `model` itself); when half of them have stopped, the others move to a
-    smaller copy, so that stopped models cost nothing. `scale_targets`: train on targets with mean 0 and sd 1 on the
+    smaller copy, so that stopped models cost nothing. `scale_targets`: scale the targets to mean 0 and sd 1 on the
     training graphs of each model. Custom modules follow the convention of `nn/side_by_side.py`.
 
     Attributes:
         epoch, seconds: epochs trained so far, and their time.
         best, best_loss, best_epoch: parameters, validation loss and number of the best epoch of each model.
         curves: validation loss and accuracy (NaN for regression) of each model after each of its epochs.
-        failed: with `may_fail`, the models whose loss became infinite or NaN. They stop, and the others go on.
-            Otherwise this is a TrainingError.
-        mean_accuracies: mean validation accuracy over the models after each epoch; a model that has stopped counts
+        failed: with `may_fail`, the models whose loss became infinite or NaN. They stop, and the others continue.
+            Without `may_fail`, such a loss raises a TrainingError.
+        mean_accuracies: mean validation accuracy over the models after each epoch; a stopped model counts
             with its last accuracy.
     """
 
@@ -131,7 +131,7 @@ class Cohort:
 
     @property
     def active(self) -> list[bool]:
-        """Which models continue: epochs are left, and the validation loss decreased in the last `patience` epochs."""
+        """Which models continue: epochs remain, and the validation loss decreased within the last `patience` epochs."""
         return [
             m not in self.failed
             and self.epoch < config.epochs
@@ -146,9 +146,9 @@ class Cohort:
         return not any(self.active)
 
     def train_epoch(self) -> list[Epoch | None]:
-        """Train every active model for one epoch. Returns a row of metrics per model, None for stopped ones.
+        """Train every active model for one epoch. Returns a row of metrics per model, None for stopped models.
 
-        A TrainingError without a model means that memory does not suffice for this many models.
+        A TrainingError without a model means that there is not enough memory for this many models.
         """
         start = time.perf_counter()
         active = self.active
@@ -224,7 +224,7 @@ class Cohort:
         )
 
     def _keep_best(self, rows: Sequence[Epoch | None]) -> None:
-        """Copy the parameters of the models that have just had their best epoch."""
+        """Copy the parameters of the models for which this epoch was the best so far."""
         improved = []
         for m, row in enumerate(rows):
             if row is not None and row.best:
@@ -252,7 +252,7 @@ class Cohort:
     def _drop_stopped(self, active: Sequence[bool]) -> None:
         """Continue with the active models only, if they are at most half of the members.
 
-        A model moves at most log2 M times. When it moves depends on the state alone, so a resumed run does the same.
+        A model moves at most log2 M times. When it moves depends only on the state, so a resumed run does the same.
         """
         kept = [index for index, m in enumerate(self.members) if active[m]]
         if not kept or 2 * len(kept) > len(self.members):
@@ -320,7 +320,7 @@ def fit_inputs(
 ) -> None:
     """Fit the standardization of input columns to the nodes of these graphs, the training part.
 
-    `index`: which of M models side by side.
+    `index` selects one of the M models.
     """
     if dataset.feature_map is None or not isinstance(model.inputs, Standardize):
         return

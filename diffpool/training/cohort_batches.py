@@ -1,4 +1,4 @@
-"""Minibatches of M models as one ragged batch: each model draws its own graphs from the same data set.
+"""Minibatches of M models as one ragged batch. Each model draws its own graphs from the same data set.
 
 At every level the rows of model 0 come first, then the same number of rows of model 1, and so on: layers with
 parameters view [N, D] as [M, N/M, D]. A model with fewer rows than the others is padded with rows that belong to no

@@ -1,4 +1,4 @@
-"""Errors for lack of memory: recognize them, explain them, free the memory."""
+"""Out-of-memory errors: recognize them, explain them, and free the memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOO_LITTLE_FOR_ONE = "not enough memory to train one model: try a smaller batch 
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, is a lack of memory: a capture that is aborted raises another error."""
+    """Whether an error, or one of its causes, is an out-of-memory error: an aborted capture raises another error."""
     while error is not None:
         if isinstance(error, torch.OutOfMemoryError | MemoryError):
             return True
@@ -34,7 +34,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 @contextmanager
 def models_fit(models: int) -> Iterator[None]:
-    """Turn a lack of memory for this many models into an error that says what to do."""
+    """Turn an out-of-memory error for this many models into an error that says what to do."""
     message = (
         f"not enough memory to train {models} models side by side: "
         "train fewer at a time, or try a smaller batch size"
@@ -45,7 +45,7 @@ def models_fit(models: int) -> Iterator[None]:
 
 @contextmanager
 def enough_memory(otherwise: DiffPoolError) -> Iterator[None]:
-    """Turn a lack of memory into this error."""
+    """Replace an out-of-memory error with this error."""
     try:
         yield
     except Exception as error:
@@ -55,7 +55,7 @@ def enough_memory(otherwise: DiffPoolError) -> Iterator[None]:
 
 
 def release_memory(device: torch.device) -> None:
-    """Free what only reference cycles keep alive, such as a cohort and its captured steps."""
+    """Free objects that only reference cycles keep alive, such as a cohort and its captured steps."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""Metrics of predictions, as plain values: accuracy and others for classes; MAE, RMSE and R² for targets."""
+"""Metrics of predictions, as plain values: accuracy and related scores for classes; MAE, RMSE and R² for targets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 
 def classification_metrics(y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
-    """Metrics of class probabilities [B, C] for the true classes y [B], numbered from 0.
+    """Metrics of class probabilities [B, C], given the true classes y [B], numbered from 0.
 
-    Balanced accuracy is the mean recall over the classes in y. Macro F1 is the mean over the classes in y or among the
-    predictions. ROC AUC is None if y has only one class; for more than two classes it is the mean over the classes in
-    y, each against the rest. Rows of `confusion` are true classes, columns are predicted ones.
+    Balanced accuracy is the mean recall over the classes in y. Macro F1 is the mean over the classes that occur in y or
+    in the predictions. ROC AUC is None if y has only one class; for more than two classes it is the one-vs-rest mean
+    over the classes in y. The rows of `confusion` are true classes, the columns are predicted classes.
     """
     classes = probabilities.shape[1]
     predicted = probabilities.argmax(1)
@@ -45,7 +45,7 @@ def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) 
 
 
 def regression_metrics(y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-    """Metrics of predicted targets [B, T]; for T > 1 the means over the targets, and those of each target.
+    """Metrics of predicted targets [B, T]; for T > 1, their means over the targets and the metrics of each target.
 
     R² is None if all true values are equal.
     """
@@ -69,7 +69,7 @@ def regression_metrics(y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
 
 
 def metrics_text(metrics: dict[str, Any]) -> str:
-    """The metrics on one line."""
+    """The metrics as one line of text."""
     if "mae" in metrics:
         r2 = "undefined" if metrics["r2"] is None else f"{metrics['r2']:.3f}"
         return f"MAE {metrics['mae']:.4g}, RMSE {metrics['rmse']:.4g}, R² {r2}"
@@ -89,7 +89,9 @@ def _roc_auc(y: np.ndarray, probabilities: np.ndarray) -> float | None:
 def _area(positive: np.ndarray, scores: np.ndarray) -> float:
     """The probability that a positive graph has a higher score than a negative one; ties count half."""
     _, index, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(counts) - (counts - 1) / 2)[index]  # from 1; the mean of equal scores
+    rank = (np.cumsum(counts) - (counts - 1) / 2)[
+        index
+    ]  # from 1; equal scores share their mean rank
     ones, zeros = int(positive.sum()), int((~positive).sum())
     return float((rank[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 

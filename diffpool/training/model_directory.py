@@ -1,8 +1,8 @@
-"""A trained model as a directory: `config.json` and the file with the parameters that it names.
+"""A trained model as a directory: `config.json` and the parameter file that it names.
 
-Loading executes nothing in it and trusts nothing in it: a directory without a consistent model is refused.
+Loading executes no code from the directory and trusts none of its content: an inconsistent model is rejected.
 
-The name of the file with the parameters contains the first digits of its SHA-256, and config.json contains all of them.
+The name of the parameter file contains the first digits of its SHA-256, and config.json contains all of them.
 `config.json` is written last, so the directory holds the old model until it holds the new one.
 """
 
@@ -56,16 +56,16 @@ class Part:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What is needed to rebuild a model or an ensemble and to prepare its inputs, and where it comes from."""
+    """Everything needed to rebuild a model or an ensemble and prepare its inputs, and where it comes from."""
 
     parts: tuple[Part, ...]  # of the ensemble; a single model is one part with one weight
     num_features: int
     largest: int  # nodes of the largest graph; determines the maximum number of clusters
-    class_names: tuple[Label, ...]  # as they were given; empty for regression
+    class_names: tuple[Label, ...]  # in their original type; empty for regression
     dataset: str
     method: str
     feature_map: FeatureMap | None  # None: the features were not computed by this package
-    directed: bool = False  # trained on edges as given, without their missing reverse edges
+    directed: bool = False  # trained on the edges as given: missing reverse edges were not added
     target_mean: tuple[float, ...] = ()  # regression: mean and sd of the training targets
     target_sd: tuple[float, ...] = ()
 
@@ -120,8 +120,8 @@ def save_model(
 ) -> None:
     """Write a model directory.
 
-    If the process is killed, the directory holds the model that it held before, or the new one. With
-    `overwrite=False`, a directory that holds a model is an error.
+    If the process is killed, the directory holds either the previous model or the new one. With
+    `overwrite=False`, a directory that already holds a model raises an error.
     """
     with reserve_directory(directory, overwrite) as save:
         save(model, card)
@@ -129,9 +129,9 @@ def save_model(
 
 @contextlib.contextmanager
 def reserve_directory(directory: str | Path, overwrite: bool = False) -> Iterator[Save]:
-    """Lock a directory, which is created, for one model; yield the function that saves the model there.
+    """Create and lock a directory for one model; yield the function that saves the model there.
 
-    An error if another process has locked it, or if it holds a model and `overwrite` is not set.
+    Raises an error if another process has locked it, or if it holds a model and `overwrite` is not set.
     """
     directory = Path(directory)
     with contextlib.ExitStack() as stack:
@@ -156,7 +156,7 @@ def reserve_directory(directory: str | Path, overwrite: bool = False) -> Iterato
 
 
 def _write(directory: Path, model: Model, card: ModelCard) -> None:
-    """The parameters under a new name, then config.json, which names them; then remove the old parameters."""
+    """Write the parameters under a new name, then config.json, which names them; then remove the old parameters."""
     content = to_bytes(model)
     digest = hashlib.sha256(content).hexdigest()
     weights, config = directory / _weights_name(digest), directory / CONFIG
@@ -174,12 +174,12 @@ def _write(directory: Path, model: Model, card: ModelCard) -> None:
             f"cannot write the model to {directory} ({error.strerror or error})"
         ) from error
     for file in old:
-        with contextlib.suppress(OSError):  # the new model is complete without this
+        with contextlib.suppress(OSError):  # the new model is complete even if this fails
             file.unlink()
 
 
 def _weights_files(directory: Path) -> Iterator[Path]:
-    """The files with parameters, and the temporary files that killed processes left."""
+    """The parameter files, and temporary files left by killed processes."""
     for file in directory.iterdir():
         temporary = file.suffix == ".part" and file.name.startswith((".model-", f".{CONFIG}."))
         if WEIGHTS.fullmatch(file.name) or temporary:
@@ -220,7 +220,7 @@ def read_model(
     except (RuntimeError, TypeError, ValueError, OverflowError, SettingError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ModelError(
-            f"{directory}: the settings in config.json make no model ({reason})"
+            f"{directory}: the settings in config.json do not define a valid model ({reason})"
         ) from error
     return model.to(device).eval(), card
 
@@ -235,7 +235,7 @@ def _num_layers(a: Architecture) -> int:
 
 
 def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
-    """The settings and the content of the file with the parameters."""
+    """The settings, and the content of the parameter file."""
     config = _read_config(directory)
     while True:
         card, digest = _read_card(directory / CONFIG, config)
@@ -247,13 +247,13 @@ def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
         if weights is not None:
             break
         before, config = config, _read_config(directory)
-        if config == before:  # else another process has just replaced the model
+        if config == before:  # otherwise another process has just replaced the model
             raise ModelError(
                 f"{directory}: the file {path.name} is missing: the model is incomplete"
             )
     if digest and hashlib.sha256(weights).hexdigest() != digest:
         raise ModelError(
-            f"{path}: the file with the parameters is damaged (its checksum is not the one in config.json)"
+            f"{path}: the parameter file is damaged (its checksum does not match config.json)"
         )
     return card, weights
 
@@ -269,7 +269,7 @@ def _read_config(directory: Path) -> bytes:
 
 
 def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
-    """The content of config.json: the card, and the SHA-256 of the file with the parameters (empty in format 3)."""
+    """The content of config.json: the card, and the SHA-256 of the parameter file (empty in format 3)."""
     try:
         content = json.loads(config)
         if content["format"] not in (3, 4, FORMAT):
@@ -277,7 +277,9 @@ def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
                 f"{path}: expected format {FORMAT}, got {content['format']}: another version of diffpool wrote it"
             )
         if content["format"] != 3 and not is_intact(config):
-            raise ModelError(f"{path}: the file is damaged or was edited (its checksum is wrong)")
+            raise ModelError(
+                f"{path}: the file is damaged or was edited (its checksum does not match)"
+            )
         if content["format"] != FORMAT:  # a single model
             content["parts"] = [
                 {name: content[name] for name in ("architecture", "training")} | {"weights": [1.0]}
@@ -293,7 +295,7 @@ def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
         SettingError,
     ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ModelError(f"{path}: the file with the settings is damaged ({reason})") from error
+        raise ModelError(f"{path}: the settings file is damaged ({reason})") from error
 
 
 def _card(content: dict[str, Any]) -> ModelCard:
@@ -352,11 +354,11 @@ def _parts(values: Any) -> tuple[Part, ...]:
 
 def _class_names(values: Any) -> tuple[Label, ...]:
     if type(values) is not list or any(type(v) not in (str, int, bool, float) for v in values):
-        raise ValueError(f"expected class_names to be a list of words or numbers, got {values!r}")
+        raise ValueError(f"expected class_names to be a list of strings or numbers, got {values!r}")
     if len(set(map(type, values))) > 1:
         raise ValueError(f"expected class_names of one type, got {values!r}")
     if len(set(values)) < len(values):
-        raise ValueError("expected different class_names")
+        raise ValueError("expected unique class_names")
     return tuple(values)
 
 

@@ -53,7 +53,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, loss: Tensor, present: Tensor | None = None) -> None:
-        """Take one step on the loss, with gradient clipping; `present` [M] says which models take part, None: all."""
+        """Take one step on the loss, with gradient clipping; `present` [M] selects the models to update (None: all)."""
         grads = torch.autograd.grad(loss, self.views, allow_unused=True, materialize_grads=True)
         if present is None:
             present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
@@ -63,7 +63,7 @@ class Optimizer:
         adam_step(self.parameters, grads, self.gaps, self.gradient, *moments, *own, BETAS, EPS)
 
     def state(self) -> dict[str, Tensor]:
-        """What is needed to continue later, in addition to the parameters; one row per model in every tensor."""
+        """Everything besides the parameters that is needed to continue later; every tensor has one row per model."""
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
     def load_state(self, state: dict[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""A trained model that predicts graphs in any form, and predictions as CSV or JSON lines."""
+"""A trained model that makes predictions for graphs in any format, and predictions as CSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Outputs:
 
 
 class TrainedModel:
-    """A model, or an ensemble of models, with its card. It takes graphs in every form that `as_raw` takes.
+    """A model, or an ensemble of models, with its card. It accepts graphs in every format that `as_raw` accepts.
 
     The output of an ensemble is the mean of the outputs of its members. Clusters are those of its first member: the
     clusters of different models do not correspond to each other.
@@ -83,7 +83,7 @@ class TrainedModel:
         """The logarithm of the probability of each class, also where the probability rounds to 0: [B, K]."""
         if self.card.regression:
             raise ModelError(
-                "expected a model of classes, got a regression: it has no probabilities"
+                "expected a classification model, got a regression model, which has no probabilities"
             )
         weights = torch.tensor(self._weights()).log()[:, None, None]
         found = [
@@ -101,7 +101,7 @@ class TrainedModel:
         return self.outputs(as_raw(graphs)).uncertainty
 
     def embed(self, graphs: Any) -> np.ndarray:
-        """The embedding of each graph, from which the head of the model computes its output: [B, D].
+        """The embedding of each graph, the input of the model's head: [B, D].
 
         For an ensemble, the embeddings of its members next to each other.
         """
@@ -128,7 +128,7 @@ class TrainedModel:
         return found
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
-        """Write a model directory for `load_model`. With `overwrite=False`, one that holds a model is an error."""
+        """Write a model directory for `load_model`. With `overwrite=False`, an existing model raises an error."""
         save_model(directory, self.model, self.card, overwrite)
 
     def outputs(self, raw: RawGraphs) -> Outputs:
@@ -242,13 +242,13 @@ class TrainedModel:
 
 
 def load_model(directory: str | Path, device: torch.device | str = "cpu") -> TrainedModel:
-    """Load a model directory. Nothing in it is executed."""
+    """Load a model directory. No code from the directory is executed."""
     return TrainedModel(*read_model(directory, device))
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What was written: the number of graphs, labels that the model does not know, and the scores of labeled graphs."""
+    """What was written: the number of graphs, labels unknown to the model, and the scores of labeled graphs."""
 
     count: int
     unseen: Unseen
@@ -267,7 +267,7 @@ def write_predictions(
     Columns: `graph` (from 0), the columns of the input (`RawGraphs.columns`), `prediction` (the class) and `p_NAME` for
     each class; for regression `prediction`, or `prediction_1`, … An ensemble adds `entropy` and `disagreement`, for
     regression `sd`, or `sd_1`, …; see `TrainedModel.uncertainty`. The graphs come in parts, so that they need not fit
-    into memory. A file appears when it is complete. `advance` is called with the number of graphs of each part.
+    into memory. The file appears only when it is complete. `advance` is called with the number of graphs of each part.
     """
     try:
         if not isinstance(out, Path):
@@ -277,7 +277,7 @@ def write_predictions(
             temporary.open("w", newline="", encoding="utf-8") as file,
         ):
             return _write(model, parts, file, advance, form)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         raise
     except OSError as error:
         raise DataError(f"cannot write predictions to {out} ({error.strerror})") from error
@@ -307,7 +307,7 @@ def _write(
         if new := set(names.values()) - set(header):
             raise DataError(
                 f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
-                "give it to the first graph, too, or write the predictions as JSON lines"
+                "add it to the first graph too, or write the predictions as JSON lines"
             )
         given = {names[name]: values for name, values in raw.columns.items()}
         given = {name: given.get(name, [None] * len(raw)) for name in header}
@@ -333,7 +333,7 @@ def _write(
 
 
 def _cell(value: Any) -> Any:
-    """The value; text that a spreadsheet program would execute as a formula starts with an apostrophe instead."""
+    """The value; text that a spreadsheet program would execute as a formula is prefixed with an apostrophe."""
     if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
         return value
     try:
@@ -363,7 +363,7 @@ class _Answers:
         self.codes = {str(name): code for code, name in enumerate(card.class_names)}
         self.y: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
-        self.unknown: Counter[str] = Counter()  # classes that the model does not have
+        self.unknown: Counter[str] = Counter()  # classes unknown to the model
 
     def add(self, raw: RawGraphs, values: np.ndarray) -> None:
         if self.card.regression:
@@ -378,7 +378,7 @@ class _Answers:
             self.values.append(values[codes >= 0])
 
     def metrics(self) -> dict[str, Any] | None:
-        """The metrics; graphs of classes that the model does not have are counted, but not scored."""
+        """The metrics; graphs of classes unknown to the model are counted, but not scored."""
         if not sum(map(len, self.y)):
             return None
         y, values = np.concatenate(self.y), np.concatenate(self.values)
@@ -389,7 +389,7 @@ class _Answers:
 
 
 def unseen_message(table: str, counts: Counter[str]) -> str:
-    """A message about labels that the model does not know."""
+    """A message about labels unknown to the model."""
     shown = ", ".join(f"{name!r} ({count} ×)" for name, count in counts.most_common(5))
     more = f" and {len(counts) - 5} others" if len(counts) > 5 else ""
     return f"{table} {shown}{more} was not in the training data: the model ignores it"

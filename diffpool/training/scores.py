@@ -39,7 +39,7 @@ def score_cohort(
     graphs: Sequence[np.ndarray],
     batch_size: int = 100,
 ) -> list[Scores]:
-    """The scores of each of M models on its own graphs. Nothing is captured: that pays off for repeated calls only."""
+    """The scores of each of M models on its own graphs. Steps are not captured: it only pays off for repeated calls."""
     return Scorer(model, batches, len(graphs), batch_size, capture=False)(graphs)
 
 
@@ -68,7 +68,7 @@ def outputs_of(
 
 
 class Scorer:
-    """Computes the scores of M models side by side, again and again: on a GPU by captured steps."""
+    """Computes the scores of M models side by side repeatedly; on a GPU, with captured steps."""
 
     def __init__(
         self,

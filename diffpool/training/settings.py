@@ -19,7 +19,7 @@ class Training:
     )
     patience: int = setting(
         50,
-        help="Stop after this many epochs without a lower validation loss.",
+        help="Stop after this many epochs without a decrease in the validation loss.",
         low=1,
         high=MAX_EPOCHS,
         searchable=False,
@@ -30,9 +30,13 @@ class Training:
         0.0, help="Dropout rate before each linear layer of the head.", low=0, below=1
     )
     batch_size: int = setting(20, help="Batch size (graphs per step).", low=1, high=2**20)
-    clip: float = setting(2.0, help="Maximum norm of the gradient.", above=0, group="Advanced")
+    clip: float = setting(
+        2.0, help="Maximum gradient norm, for clipping.", above=0, group="Advanced"
+    )
     link_weight: float = setting(1.0, help="Weight of the link loss ‖A − SSᵀ‖.", low=0)
-    entropy_weight: float = setting(1.0, help="Weight of the entropy loss of S.", low=0)
+    entropy_weight: float = setting(
+        1.0, help="Weight of the entropy loss of the assignment S.", low=0
+    )
     ensemble: int = setting(
         1,
         help="Number of models to train and average, each with its own seed and its own validation graphs.",
@@ -42,7 +46,7 @@ class Training:
     )
     class_weight: str | None = setting(
         None,
-        help="Weights of the classes in the loss: balanced gives every class the same total weight.",
+        help="Class weights in the loss. balanced gives every class the same total weight.",
         choices=("balanced",),
         none="every graph has weight 1",
         searchable=False,

@@ -83,7 +83,7 @@ def train_step(
 
 
 class EagerSteps:
-    """Runs `step` on one batch after the other. `CapturedSteps` has the same interface."""
+    """Runs `step` on one batch after another. `CapturedSteps` has the same interface."""
 
     def __init__(self, batches: CohortBatches, step: Callable[..., None]):
         self.batches, self.step = batches, step
@@ -103,7 +103,7 @@ Stepper = EagerSteps | CapturedSteps
 def make_stepper(
     batches: CohortBatches, step: Callable[..., None], models: int, max_graphs: int
 ) -> Stepper:
-    """Captured steps where the device and the graphs allow them, else eager ones.
+    """Captured steps if the device and the graphs allow them, otherwise eager steps.
 
     `step` takes the parts of a `CohortBatch` of `models` models with up to `max_graphs` graphs each.
     """

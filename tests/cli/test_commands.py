@@ -304,7 +304,7 @@ def test_warnings_are_one_line(
         main()
     assert not stop.value.code
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("diffpool: warning: graphs: node label 1 has 80 different words")
+    assert line.startswith("diffpool: warning: graphs: node label 1 has 80 distinct strings")
 
 
 # --- Ctrl-C -------------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def test_ctrl_c_keeps_the_model_and_resume_continues(tmp_path: Path) -> None:
     assert process.returncode == 130
     found = re.search(r"diffpool: stopped after epoch (\d+): the best model so far is in", stderr)
     assert found is not None, stderr
-    assert "--resume continues" in stderr
+    assert "with --resume" in stderr
     assert "test accuracy" in stdout
     done = int(found[1])
     assert load_model(out).card.dataset == "graphs"
@@ -356,7 +356,7 @@ def test_ctrl_c_during_an_evaluation_says_how_to_go_on(
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 130
-    assert "the same command continues where it stopped" in capsys.readouterr().err
+    assert "run the same command again to continue" in capsys.readouterr().err
 
 
 # --- mistakes ----------------------------------------------------------------------------------------------------
@@ -395,7 +395,10 @@ MISTAKES = {
     "neither true nor false": (["train", "--concat", "maybe"], "concat to be true or false"),
     "a set without value": (["train", "--set", "concat"], "expected --set NAME=VALUE"),
     "a set of the wrong type": (["train", "--set", "hidden=wide"], "hidden to be an integer"),
-    "a seed by --set": (["train", "--set", "seed=3"], "expected --seed 3, got --set seed=3"),
+    "a seed by --set": (
+        ["train", "--set", "seed=3"],
+        "--set does not accept seed, got --set seed=3: use --seed 3",
+    ),
     "an unknown device": (["train", "--device", "abacus"], "abacus"),
     "an unknown precision": (
         ["train", "--precision", "float8"],
@@ -550,7 +553,7 @@ def test_a_full_disk_does_not_lose_the_trained_model(
     line = complaint(capsys, monkeypatch, "train", "--out", out, *SMALL)
     (folder,) = spare.iterdir()
     assert f"the model is trained, but {out} cannot be written (No space left on device)" in line
-    assert f"it is in {folder} instead" in line
+    assert f"the model is in {folder} instead" in line
     assert load_model(folder).card.method == "diffpool"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     line = complaint(capsys, monkeypatch, "train", "--out", out, *SMALL)

@@ -52,7 +52,9 @@ def test_a_file_that_is_twice_in_the_archive_is_an_error(tmp_path: Path) -> None
     path = packed(tmp_path / "TOY.zip")
     with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate name"):
         file.writestr("TOY/TOY_graph_labels.txt", "7\n")
-    with pytest.raises(DataError, match=r"'TOY/TOY_graph_labels.txt' is in the archive 2 times"):
+    with pytest.raises(
+        DataError, match=r"'TOY/TOY_graph_labels.txt' occurs 2 times in the archive"
+    ):
         read_tu(path, "TOY")
 
 
@@ -76,14 +78,14 @@ def test_the_error_about_a_wrong_name_lists_the_right_one(tmp_path: Path) -> Non
 def test_a_file_that_is_not_a_zip_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "TOY.zip"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"TOY.zip: not a zip file, or an incomplete one"):
+    with pytest.raises(DataError, match=r"TOY.zip: not a zip file, or incomplete"):
         read_tu(path, "TOY")
 
 
 def test_a_truncated_zip_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     path = packed(tmp_path / "TOY.zip")
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataError, match=r"TOY.zip: .* incomplete one .*Is the download complete"):
+    with pytest.raises(DataError, match=r"TOY.zip: .* incomplete .*Is the download complete"):
         read_tu(path, "TOY")
 
 
@@ -114,7 +116,7 @@ def test_a_member_with_a_wrong_checksum_is_an_error(tmp_path: Path) -> None:
     ["/etc/passwd", "../up.txt", "TOY/../../up", "TOY\\up.txt", "C:/up.txt", "C:up", "..", "a/.."],
 )
 def test_a_path_that_leads_out_of_the_archive_is_an_error(tmp_path: Path, member: str) -> None:
-    with pytest.raises(DataError, match=r"the path .* leads out of the archive. Do not trust"):
+    with pytest.raises(DataError, match=r"the path .* points outside the archive. Do not trust"):
         read_tu(packed(tmp_path / "TOY.zip", **{member: "x"}), "TOY")
 
 
@@ -150,7 +152,7 @@ def patched(path: Path, local: int, central: int, value: bytes) -> Path:
 
 def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
     path = patched(packed(tmp_path / "TOY.zip"), 6, 8, b"\x01\x00")
-    with pytest.raises(DataError, match=r"TOY_A.txt is encrypted. Pack"):
+    with pytest.raises(DataError, match=r"TOY_A.txt is encrypted. Create"):
         read_tu(path, "TOY")
 
 
@@ -163,7 +165,7 @@ def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:
 SYSTEM_ERRORS = {
     "no permission": (
         PermissionError(13, "Permission denied"),
-        "no permission to read it. Change its mode",
+        "permission denied. Change",
     ),
     "a folder in place of a file": (IsADirectoryError(21, "Is a directory"), "could not be read"),
     "a disk that fails": (

@@ -331,7 +331,7 @@ def test_without_a_home_folder_the_error_says_what_to_set_and_reading_works(
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", fail)
     with pytest.raises(
-        DataError, match=r"there is no home folder for the cache. Set DIFFPOOL_CACHE"
+        DataError, match=r"the cache needs a home directory, but there is none. Set DIFFPOOL_CACHE"
     ):
         cache_dir()
     assert cached(source, "TOY", reader) is reader.raw

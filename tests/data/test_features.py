@@ -210,7 +210,7 @@ def test_a_warning_says_that_labels_look_like_names() -> None:
         return RawGraphs.from_edges("toy", [len(words)], none, none, node_labels=labels)
 
     names = labeled([f"node {i}" for i in range(80)])
-    with pytest.warns(UserWarning, match="node label 1 has 80 different words for 80 nodes"):
+    with pytest.warns(UserWarning, match="node label 1 has 80 distinct strings for 80 nodes"):
         FeatureMap.choose(names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

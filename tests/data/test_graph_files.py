@@ -134,7 +134,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_damaged_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(BROKEN[name])
-    with pytest.raises(DataError, match=rf"{name}: expected a graph in the format {name[2:]}, got"):
+    with pytest.raises(DataError, match=rf"{name}: expected a graph in {name[2:]} format, but"):
         read_graphs(tmp_path / name)
 
 
@@ -144,13 +144,13 @@ def test_messages_name_the_file_and_the_attribute(tmp_path: Path) -> None:
         read_graphs(tmp_path / "a.gml", node_attributes=["chrage"])
     (tmp_path / "inner").mkdir()
     nx.write_gml(molecule(), tmp_path / "inner" / "b.gml")
-    with pytest.raises(DataError, match=r"one for each class, got both\. Move a\.gml"):
+    with pytest.raises(DataError, match=r"one per class, got both\. Move a\.gml"):
         read_graphs(tmp_path)
     (tmp_path / "g.jsonl").write_text('{"nodes": 1, "edges": []}\n')
     for path in (tmp_path / "g.jsonl", "ENZYMES"):
         with pytest.raises(SettingError, match=r"attributes can be chosen in \.gml"):
             read_raw(path, node_attributes=["a"])
-    with pytest.raises(SettingError, match="column names are for tables of molecules"):
+    with pytest.raises(SettingError, match="column names apply to tables of molecules"):
         read_graphs(tmp_path / "a.gml", label="a")
 
 
@@ -159,5 +159,7 @@ def test_without_networkx_the_message_says_what_to_install(
 ) -> None:
     nx.write_gml(molecule(), tmp_path / "a.gml")
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(DataError, match=r"NetworkX is needed .*pip install 'diffpool\[networkx\]'"):
+    with pytest.raises(
+        DataError, match=r"NetworkX is required .*pip install 'diffpool\[networkx\]'"
+    ):
         read_graphs(tmp_path / "a.gml")

@@ -197,20 +197,20 @@ FAULTS: list[tuple[Any, str]] = [
     ("{} {}", "expected a JSON object, got an error at column 4"),
     ("[1]", "expected a JSON object, got \\[1\\]. Write one graph"),
     ("3", "expected a JSON object, got 3"),
-    (DEEP, "lists are nested too deeply"),
+    (DEEP, "the lists are nested too deeply"),
     ('{"id": NaN}', "expected finite numbers, got NaN, which is not JSON"),
     ('{"id": -Infinity}', "expected finite numbers, got -Infinity"),
     ('{"id": %s}' % ("9" * 5000), "a number has thousands of digits"),
-    ('{"id": 1, "id": 2}', "the key 'id' occurs more than once. Keep one"),
-    ({"edge": []}, "the key 'edge' is not known. Did you mean edges\\?"),
+    ('{"id": 1, "id": 2}', "the key 'id' occurs more than once. Keep only one"),
+    ({"edge": []}, "unknown key 'edge'. Did you mean edges\\?"),
     (
         {"color": [1]},
-        r"expected a word or a number under 'color', which is .*, got \[1\]. Remove it",
+        r"expected a string or a number as 'color', which is .*, got \[1\]. Remove it",
     ),
-    ({"LABEL": 1}, "the key 'LABEL' is not known. Did you mean label"),
+    ({"LABEL": 1}, "unknown key 'LABEL'. Did you mean label"),
     (
         {"name": "\ud800"},
-        "'name': the text has half of a surrogate pair",
+        "'name': the text contains an unpaired surrogate",
     ),
     ({"edges": None}, "expected edges as pairs .*, got None"),
     ({"edges": [[0, 1], [1]]}, "expected edges as pairs .*, got \\[1\\]"),
@@ -239,10 +239,10 @@ FAULTS: list[tuple[Any, str]] = [
     ({"nodes": 3, "node_labels": "abc"}, "expected a list of node_labels, .* 3 nodes, got 'abc'"),
     (
         {"node_labels": [1, 2, 3.5]},
-        "expected node_labels to be words or integers, got 3.5. Write it",
+        "expected node_labels to be strings or integers, got 3.5. Write it",
     ),
-    ({"node_labels": [1, 2, None]}, "expected node_labels to be words or integers, got None"),
-    ({"node_labels": [1, 2, [3]]}, "expected node_labels as lists, got 1 among them"),
+    ({"node_labels": [1, 2, None]}, "expected node_labels to be strings or integers, got None"),
+    ({"node_labels": [1, 2, [3]]}, "expected a list in every row of node_labels, got 1"),
     (
         {"node_labels": [[1], [2], [3, 4]]},
         "expected the same number of node_labels in every row, .*, got 1 and 2",
@@ -254,12 +254,12 @@ FAULTS: list[tuple[Any, str]] = [
     ({"node_labels": [[1, 1]] * 3}, "expected 1 columns of node_labels, as in line 1, got 2. Give"),
     (
         {"node_labels": [1, 2, 10**30]},
-        "expected node_labels to fit into 64 bits, got 10000.*. Write it as a word",
+        "expected node_labels to fit into 64 bits, got 10000.*. Write it as a string",
     ),
-    ({"node_labels": [1, 2, "\ud800"]}, "node_labels: the text has half of a surrogate pair"),
+    ({"node_labels": [1, 2, "\ud800"]}, "node_labels: the text contains an unpaired surrogate"),
     (
         {"node_attributes": [1, 2, 3]},
-        "expected node_attributes as lists, got 1 among them. Write \\[\\[1\\]",
+        "expected a list in every row of node_attributes, got 1. Write \\[\\[1\\]",
     ),
     (
         {"node_attributes": [[1, 2], [3, 4]]},
@@ -291,10 +291,10 @@ FAULTS: list[tuple[Any, str]] = [
     ({"edge_weights": [1, [2]]}, "expected edge_weights to be numbers, got \\[2\\]"),
     ({"edge_weights": [1, -2]}, "expected edge_weights of at least 0, got -2.0. Shift"),
     ({"edge_weights": [3e38, 3e38]}, "the sum of edge_weights exceeds 3.4e.38"),
-    ({"label": 1.5}, "expected label to be words or integers, got 1.5"),
-    ({"label": None}, "expected label to be words or integers, got None"),
-    ({"label": ["a"]}, "expected label to be words or integers, got \\['a'\\]"),
-    ({"target": []}, "expected one or more numbers as target, got \\[\\]. Leave it out"),
+    ({"label": 1.5}, "expected label to be strings or integers, got 1.5"),
+    ({"label": None}, "expected label to be strings or integers, got None"),
+    ({"label": ["a"]}, "expected label to be strings or integers, got \\['a'\\]"),
+    ({"target": []}, "expected one or more numbers as target, got \\[\\]. Remove it"),
     ({"target": "1"}, "expected target to be numbers, got '1'"),
     ({"target": [1, True]}, "expected target to be numbers, got True"),
     ({"target": 1}, "expected 2 columns of target, as in line 1, got 1"),
@@ -315,7 +315,9 @@ def test_a_fault_is_an_error_with_the_file_and_the_line(
 def test_a_key_is_in_every_graph_or_in_none(tmp_path: Path, key: str) -> None:
     full = {"nodes": 3, **FULL}
     without = {k: v for k, v in full.items() if k != key}
-    message = "or in none, but unlike line 1 this line {} it. Add what is missing, or leave it out"
+    message = (
+        "or in none, but unlike line 1 this line {} it. Add it where it is missing, or remove it"
+    )
     with pytest.raises(DataError, match=f"line 2: expected {key} .* {message.format('lacks')}"):
         read_jsonl(write(tmp_path / "a.jsonl", full, without))
     with pytest.raises(DataError, match=f"line 2: expected {key} .* {message.format('has')}"):

@@ -165,7 +165,7 @@ def test_without_rdkit_the_message_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(
         DataError,
-        match=r"reading molecules needs RDKit. Install it with pip install 'diffpool\[molecules\]'",
+        match=r"RDKit is required to read molecules. Install it with `pip install 'diffpool\[molecules\]'",
     ):
         from_smiles(["C"])
 

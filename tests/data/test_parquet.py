@@ -62,7 +62,7 @@ def test_messages_name_the_row(tmp_path: Path) -> None:
         read_graphs(path, label="y")
     with pytest.raises(DataError, match="expected one column 'z', got none"):
         read_graphs(path, label="z")
-    with pytest.raises(SettingError, match="column names are for tables of molecules"):
+    with pytest.raises(SettingError, match="column names apply to tables of molecules"):
         read_graphs(write(tmp_path / "own.parquet", GRAPHS), label="y")
 
 
@@ -70,7 +70,9 @@ def test_a_file_that_is_not_parquet_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     path.write_text("hello")
-    with pytest.raises(DataError, match=r"a\.parquet: expected a Parquet file, got another file"):
+    with pytest.raises(
+        DataError, match=r"a\.parquet: expected a Parquet file, but the file cannot be parsed"
+    ):
         read_graphs(path)
 
 
@@ -80,5 +82,5 @@ def test_without_pyarrow_the_message_says_what_to_install(
     (tmp_path / "a.parquet").touch()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(DataError, match=r"PyArrow is needed .*pip install 'diffpool\[parquet\]'"):
+    with pytest.raises(DataError, match=r"PyArrow is required .*pip install 'diffpool\[parquet\]'"):
         read_graphs(tmp_path / "a.parquet")

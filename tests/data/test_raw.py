@@ -231,8 +231,8 @@ def test_tables_may_be_lists() -> None:
             r"expected edge_weights as an array \[edges\], got \[2, 1\]",
         ),
         ({"node_attributes": [1, 2]}, r"expected node_attributes as an array \[rows, columns\]"),
-        ({"node_attributes": [[1], [1, 2]]}, "expected node_attributes as numbers in rows of one"),
-        ({"node_attributes": [["a"], ["b"]]}, "expected node_attributes as numbers"),
+        ({"node_attributes": [[1], [1, 2]]}, "expected node_attributes as rows of numbers"),
+        ({"node_attributes": [["a"], ["b"]]}, "expected node_attributes as rows of numbers"),
         ({"targets": np.ma.masked_array([[1.0]], [[True]])}, "expected targets without masked"),
     ],
 )

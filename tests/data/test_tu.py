@@ -194,7 +194,7 @@ ERRORS: dict[str, tuple[dict[str, Changes], str]] = {
     ),
     "a gap": (
         {"graph_indicator": "1\n1\n1\n2\n4\n4\n4\n"},
-        "TOY_graph_indicator.txt, line 5: expected graph 3, got 4. Number .* a line in TOY_graph_labels.txt",
+        "TOY_graph_indicator.txt, line 5: expected graph 3, got 4. Number .* a line to TOY_graph_labels.txt",
     ),
     "a gap at the start": (
         {"graph_indicator": "2\n2\n2\n2\n3\n3\n3\n", "graph_labels": "1\n2\n", **PLAIN},

@@ -83,10 +83,10 @@ def test_the_argument_overrides_the_environment(
 
 def test_a_missing_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = tmp_path / "nowhere"
-    with pytest.raises(DataError, match=r"--data-dir: there is no folder .*nowhere. Name"):
+    with pytest.raises(DataError, match=r"--data-dir: the folder .*nowhere does not exist. Name"):
         load_raw("TOY", nowhere)
     monkeypatch.setenv("DIFFPOOL_DATA", str(nowhere))
-    with pytest.raises(DataError, match=r"DIFFPOOL_DATA: there is no folder .*nowhere"):
+    with pytest.raises(DataError, match=r"DIFFPOOL_DATA: the folder .*nowhere does not exist"):
         load_raw("TOY")
 
 
@@ -230,7 +230,7 @@ def test_a_failed_refresh_leaves_the_earlier_download(serve: Serve, cache: Path)
     server = serve()
     load_raw("TOY")
     server.content = b"<html>under construction</html>"
-    with pytest.raises(DataError, match="sent something else"):
+    with pytest.raises(DataError, match="is not the expected file"):
         load_raw("TOY", refresh=True)
     assert files(cache) == ["TOY.zip"]
     assert load_raw("TOY").num_nodes == 3
@@ -315,7 +315,7 @@ def test_an_incomplete_download_of_unknown_size_is_an_error_and_not_kept(
     serve: Serve, cache: Path
 ) -> None:
     serve(length=False, breaks_after=[100_000])
-    with pytest.raises(DataError, match=r"sent something else: .* incomplete one"):
+    with pytest.raises(DataError, match=r"is not the expected file: .* incomplete"):
         load_raw("TOY")
     assert files(cache) == []
 
@@ -334,7 +334,7 @@ def test_a_download_that_is_not_a_zip_file_is_an_error_and_not_kept(
 ) -> None:
     server = serve(content=b"<html>please log in</html>" * 100)
     with pytest.raises(
-        DataError, match=r"sent something else: .* not a zip file.*Download http.*TOY.zip"
+        DataError, match=r"is not the expected file: .* not a zip file.*Download http.*TOY.zip"
     ):
         load_raw("TOY")
     assert files(cache) == []
@@ -394,7 +394,7 @@ def test_the_error_about_an_unknown_name_suggests_similar_ones(serve: Serve, cac
         load_raw("ENZYME")
     with pytest.raises(DataError, match=r"Did you mean .*IMDB-BINARY"):
         load_raw("imdb_binary")
-    with pytest.raises(DataError, match=r"no data set Qwxz, .*. For all names see https://"):
+    with pytest.raises(DataError, match=r"no data set Qwxz, .*. For a list of names, see https://"):
         load_raw("Qwxz")
     assert files(cache) == []
 
@@ -436,7 +436,8 @@ def test_a_damaged_earlier_download_is_an_error_that_says_how_to_replace_it(cach
     (cache / "downloads").mkdir(parents=True)
     (cache / "downloads" / "TOY.zip").write_bytes(zipped()[:-50])
     with pytest.raises(
-        DataError, match=r"incomplete one .* This is an earlier download: --refresh replaces it"
+        DataError,
+        match=r"incomplete .* The file was downloaded earlier; --refresh downloads it again",
     ):
         load_raw("TOY")
 

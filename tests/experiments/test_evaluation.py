@@ -329,8 +329,8 @@ def test_a_cohort_that_does_not_fit_into_memory_is_halved(
     result = evaluate(method, dataset, out=tmp_path / "r.jsonl", cohort=10, notify=notify)
     assert scarce.sizes == [10, 5, 3, 3, 3, 1]
     assert notices == [
-        "not enough memory for 10 models side by side: starting them again, 5 at a time",
-        "not enough memory for 5 models side by side: starting them again, 3 at a time",
+        "not enough memory for 10 models side by side: restarting with 5 at a time",
+        "not enough memory for 5 models side by side: restarting with 3 at a time",
     ]
     assert comparable(result.records) == comparable(expected.records)
 
@@ -427,7 +427,7 @@ def test_a_mean_is_over_all_folds_or_it_is_an_error(
 
     assert evaluation(found[::-1]).accuracies == result.accuracies
     for wrong in (found[:-1], [*found, found[0]], []):
-        with pytest.raises(TrainingError, match="expected one record of each of 10 folds, got"):
+        with pytest.raises(TrainingError, match="expected one record for each of 10 folds, got"):
             evaluation(wrong)
     with pytest.raises(TrainingError, match=r"expected accuracies .* in folds \[3\]"):
         evaluation([replace(r, accuracy=float("nan")) if r.fold == 3 else r for r in found])
@@ -589,7 +589,7 @@ def test_the_command_reports_that_memory_does_not_suffice(command: Any, monkeypa
     ScarceMemory(monkeypatch, "construction", limit=5)
     result = command("--cohort", "10", "--json")
     assert result.exit_code == 0, result.output
-    notice = "not enough memory for 10 models side by side: starting them again, 5 at a time"
+    notice = "not enough memory for 10 models side by side: restarting with 5 at a time"
     assert notice in result.stderr.splitlines()
     assert len(json.loads(result.stdout)["folds"]) == 10
 

@@ -184,7 +184,7 @@ def test_a_damaged_file_of_folds_is_an_error(text: str, message: str, tmp_path: 
 
 
 def test_a_missing_file_of_folds_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no.json: the file with folds could not be read"):
+    with pytest.raises(DataError, match=r"no.json: the folds file could not be read"):
         read_folds(tmp_path / "no.json", 10)
 
 
@@ -295,9 +295,9 @@ def test_fixed_settings_are_not_searched_over() -> None:
     assert [name for name, _ in protocol.grid] == ["weight_decay"]
     with pytest.raises(SettingError, match="hidden is given both as a setting and in the grid"):
         choose_protocol("nested", ["hidden=8,16"], {"hidden": 8})
-    with pytest.raises(SettingError, match="the protocol tenfold takes no grid"):
+    with pytest.raises(SettingError, match="the protocol tenfold does not use a grid"):
         choose_protocol("tenfold", ["hidden=8,16"])
-    with pytest.raises(SettingError, match=r"the protocol paper .* takes no patience"):
+    with pytest.raises(SettingError, match=r"the protocol paper .* patience does not apply"):
         choose_protocol("paper", None, {"patience": 3})
     with pytest.raises(SettingError, match="expected one of the protocols paper, tenfold, nested"):
         choose_protocol("magic")

@@ -46,7 +46,7 @@ def test_the_report_has_scores_split_settings_versions_and_time(
     assert report["seconds"] > 0
     page = (tmp_path / "report.md").read_text()
     assert page == as_markdown(report)
-    for heading in ("Scores", "Graphs of each class", "Confusion matrix", "Settings"):
+    for heading in ("Scores", "Graphs per class", "Confusion matrix", "Settings"):
         assert f"## {heading}" in page
     for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
         assert len({line.count("|") for line in table.splitlines()}) == 1

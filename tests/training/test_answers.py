@@ -131,5 +131,7 @@ def test_every_model_is_weighted_and_scaled_as_if_it_were_alone(
 
 
 def test_balanced_classes_need_classes(dataset: GraphDataset) -> None:
-    with pytest.raises(SettingError, match="class_weight needs classes, but embedded has targets"):
+    with pytest.raises(
+        SettingError, match="class_weight needs classes, but embedded has regression targets"
+    ):
         Answers.for_training(with_targets(dataset), [TEN], [Training(class_weight="balanced")])

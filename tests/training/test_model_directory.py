@@ -336,15 +336,15 @@ DAMAGE = {
     ),
     "half of the weights": (
         truncate(0.5),
-        r"model-\w+.safetensors: the file with the parameters is damaged \(its checksum",
+        r"model-\w+.safetensors: the parameter file is damaged \(its checksum",
     ),
-    "all but the end of the weights": (truncate(0.99), "the file with the parameters is damaged"),
-    "empty weights": (truncate(0), "the file with the parameters is damaged"),
+    "all but the end of the weights": (truncate(0.99), "the parameter file is damaged"),
+    "empty weights": (truncate(0), "the parameter file is damaged"),
     "other bytes as weights": (
         lambda d: write_weights(d, b"\x80\x04 no"),
-        "the file with the parameters is damaged",
+        "the parameter file is damaged",
     ),
-    "one bit of the weights": (one_bit("model*"), "parameters is damaged .its checksum"),
+    "one bit of the weights": (one_bit("model*"), "parameter file is damaged .its checksum"),
     "one bit of the config": (one_bit("config.json"), "config.json.*is damaged"),
     "an edited config": (
         lambda d: (d / "config.json").write_text(
@@ -377,7 +377,7 @@ DAMAGE = {
     "infinity in the bias": (with_value("bias", torch.inf), "finite numbers in .*bias"),
     "NaN in the statistics": (with_value("running_mean", torch.nan), "numbers in .*running_mean"),
     "infinite variance": (with_value("running_var", torch.inf), "finite numbers in .*running_var"),
-    "a negative variance": (with_value("running_var", -1), "variances of at least 0 in .*running_"),
+    "a negative variance": (with_value("running_var", -1), "nonnegative variances in .*running_"),
     "NaN features": (with_value("inputs.inverse_sd", torch.nan), "numbers in inputs.inverse_sd"),
     "the config of another model": (swap_config, "the model is incomplete"),
     "another width": (rewrite(architecture={"hidden": 5}), "parameters do not match config.json"),
@@ -388,20 +388,29 @@ DAMAGE = {
     "a member too many": (rewrite(weights=[1.0, 1.0]), "parameters do not match config.json"),
     "a weight of 0": (rewrite(weights=[0.0]), "is damaged.*weights above 0"),
     "members without end": (rewrite(weights=[1.0] * 20_000), "is damaged.*models"),
-    "no format": (rewrite(format=None), "config.json: the file with the settings is damaged"),
-    "an entry missing": (rewrite(largest=None), "the settings is damaged.*largest"),
+    "no format": (rewrite(format=None), "config.json: the settings file is damaged"),
+    "an entry missing": (rewrite(largest=None), "the settings file is damaged.*largest"),
     "a setting missing": (rewrite(training={"dropout": None}), "is damaged.*dropout"),
     "edges of another kind": (rewrite(directed="no"), "expected directed to be true or false"),
-    "an unknown setting": (rewrite(architecture={"depth": 3}), "the settings is damaged.*depth"),
+    "an unknown setting": (
+        rewrite(architecture={"depth": 3}),
+        "the settings file is damaged.*depth",
+    ),
     "a setting that does not fit": (rewrite(architecture={"conv": "gat"}), "is damaged.*conv"),
-    "a setting of another type": (rewrite(architecture={"hidden": "4"}), "the settings is damaged"),
+    "a setting of another type": (
+        rewrite(architecture={"hidden": "4"}),
+        "the settings file is damaged",
+    ),
     "half a unit": (rewrite(architecture={"hidden": 4.5}), "config.json"),
     "a head of words": (rewrite(architecture={"head": ["many"]}), "config.json"),
     "training that does not fit": (
         rewrite(training={"epochs": 0}),
-        "the settings is damaged.*epochs",
+        "the settings file is damaged.*epochs",
     ),
-    "dropout of everything": (rewrite(training={"dropout": 1}), "the settings is damaged.*dropout"),
+    "dropout of everything": (
+        rewrite(training={"dropout": 1}),
+        "the settings file is damaged.*dropout",
+    ),
     "absurdly many layers": (
         rewrite(architecture={"assignment_layers": 100_000}),
         "expected assignment_layers from 1 to 100, got 100000",
@@ -425,18 +434,18 @@ DAMAGE = {
     ),
     "a number beyond floats": (rewrite(training={"learning_rate": 10**400}), "learning_rate"),
     "an integer beyond floats": (rewrite(training={"epochs": 10**400}), "epochs"),
-    "a nested abyss": (write("config.json", b"[" * 10**5), "the settings is damaged"),
+    "a nested abyss": (write("config.json", b"[" * 10**5), "the settings file is damaged"),
     "weights without a name": (rewrite(weights_sha256=7), "weights_sha256 is 7"),
     "weights elsewhere": (rewrite(weights_sha256="../" * 21 + "x"), "weights_sha256 is"),
     "classes as a word": (
         rewrite(class_names="ab"),
-        "class_names to be a list of words or numbers",
+        "class_names to be a list of strings or numbers",
     ),
     "classes of numbers": (
         rewrite(class_names=[[], {}]),
-        "class_names to be a list of words or numbers",
+        "class_names to be a list of strings or numbers",
     ),
-    "a class twice": (rewrite(class_names=["a", "a"]), "expected different class_names"),
+    "a class twice": (rewrite(class_names=["a", "a"]), "expected unique class_names"),
     "no name": (rewrite(dataset=["x"]), "expected dataset to be text"),
     "classes and targets": (rewrite(target_mean=[1.0], target_sd=[1.0]), "targets, got both"),
     "targets without spread": (
@@ -453,15 +462,18 @@ DAMAGE = {
     ),
     "features twice": (
         rewrite(feature_map={"nodes": ["constant", "constant", "log-degree"]}, num_features=2),
-        "has a word twice",
+        "has a duplicate string",
     ),
     "labels as a word": (
         rewrite(feature_map={"nodes": ["labels"], "node_labels": ["abc"]}),
-        "'abc' is not a list of words",
+        "'abc' is not a list of strings",
     ),
     "other features": (rewrite(feature_map={"node_attributes": 4}), "got a feature map with 4"),
     "classes of two types": (rewrite(class_names=["a", 1]), "class_names of one type"),
-    "a list as a class": (rewrite(class_names=[["a"], ["b"]]), "class_names to be a list of words"),
+    "a list as a class": (
+        rewrite(class_names=[["a"], ["b"]]),
+        "class_names to be a list of strings",
+    ),
     "no classes": (rewrite(class_names=[]), "expected numbers of features, nodes and classes"),
     "a negative count": (
         rewrite(num_features=-1),
@@ -469,16 +481,16 @@ DAMAGE = {
     ),
     "no JSON": (
         write("config.json", b"{'format': 1}"),
-        "config.json: the file with the settings is damaged",
+        "config.json: the settings file is damaged",
     ),
     "half of the JSON": (
         write("config.json", b'{"format": 1, "arch'),
-        "the file with the settings is damaged",
+        "the settings file is damaged",
     ),
-    "a list": (write("config.json", b"[1]"), "config.json: the file with the settings is damaged"),
+    "a list": (write("config.json", b"[1]"), "config.json: the settings file is damaged"),
     "bytes that are no text": (
         write("config.json", b"\xff\xfe\x00"),
-        "the file with the settings is damaged",
+        "the settings file is damaged",
     ),
 }
 

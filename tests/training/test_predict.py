@@ -187,7 +187,7 @@ def test_training_shows_class_counts_and_warns_about_imbalance(tmp_path: Path) -
     file = write_lines(tmp_path / "g.jsonl", lines)
     result = run("train", file, "--out", tmp_path / "m", *SMALL)
     assert result.exit_code == 0, result.output
-    assert "graphs of each class: False: 70, True: 10\n" in result.output
+    assert "graphs per class: False: 70, True: 10\n" in result.output
     assert "warning: the classes are imbalanced: always predicting 'False' has" in result.output
     assert "test accuracy 87.5 %, balanced accuracy 50.0 %" in result.output
     balanced = run("train", file, "--out", tmp_path / "b", "--class-weight", "balanced", *SMALL)

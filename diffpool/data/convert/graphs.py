@@ -1,4 +1,4 @@
-"""Graphs in memory, in any of the forms of docs/own-graphs.md, to `RawGraphs`. Messages number graphs from 0."""
+"""Convert graphs in memory, in any format of docs/own-graphs.md, to `RawGraphs`. Messages count graphs from 0."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RAW, PYG, NETWORKX, MATRIX, MOLECULE = (
 )
 FORMS = (
     f"{RAW}, {PYG}, {NETWORKX}, {MATRIX} (SciPy or NumPy), a pair (adjacency, features), "
-    f"or {MOLECULE} (SMILES, an RDKit molecule or the path of a .mol file)"
+    f"or {MOLECULE} (SMILES, an RDKit molecule or the path to a .mol file)"
 )
 
 
@@ -35,10 +35,10 @@ def as_raw(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
 ) -> RawGraphs:
-    """Convert graphs: `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or a PyG data set.
+    """Convert `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or a PyG data set.
 
-    `y` holds a class (a word, integer or boolean) or one or more targets (floats) for each graph. It replaces those
-    that the graphs carry. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs by name; by
+    `y` holds a class (a string, integer or boolean) or one or more targets (floats) for each graph. It replaces those
+    stored in the graphs. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs by name; by
     default all of them are used.
     """
     chosen = {"node_attributes": node_attributes, "edge_attributes": edge_attributes}
@@ -54,7 +54,7 @@ def as_raw(
             )
         if kind != kinds[0]:
             raise DataError(
-                f"graph {g}: expected {kinds[0]}, like graph 0, got {kind}. Convert all graphs to one kind."
+                f"graph {g}: expected {kinds[0]}, like graph 0, got {kind}. Convert all graphs to the same type."
             )
     _only_networkx(kinds[0] or "", chosen)
     if kinds[0] == RAW:
@@ -76,16 +76,16 @@ def _only_networkx(kind: str, chosen: dict[str, Sequence[str] | None]) -> None:
     for option, names in chosen.items():
         if isinstance(names, str):
             raise SettingError(
-                f"expected {option} as a list of names, got one word. Write [{names!r}]."
+                f"expected {option} as a list of names, got a single string. Write [{names!r}]."
             )
         if names is not None and kind != NETWORKX:
             raise SettingError(
-                f"expected NetworkX graphs with {option}, which chooses among their attributes, got {kind}"
+                f"{option} selects attributes of NetworkX graphs only, got {kind}. Remove the argument."
             )
 
 
 def as_column(graphs: Any) -> np.ndarray:
-    """The graphs as an array of objects [B, 1], for scikit-learn's functions that require two dimensions."""
+    """The graphs as an object array [B, 1], for scikit-learn functions that require two dimensions."""
     listed = (
         [graphs[i] for i in range(len(graphs))] if isinstance(graphs, RawGraphs) else list(graphs)
     )

@@ -1,4 +1,4 @@
-"""From adjacency matrices of SciPy or NumPy, alone or as pairs (adjacency, features)."""
+"""Convert SciPy or NumPy adjacency matrices, alone or as pairs (adjacency, features)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from diffpool.errors import DataError
 
 
 def from_matrices(graphs: list[Any], name: str) -> RawGraphs:
-    """A[i, j] ≠ 0 is an edge from i to j. Entries other than 1 are weights."""
+    """Convert matrices: A[i, j] ≠ 0 is an edge from i to j. Entries other than 1 are weights."""
     sizes, sources, targets, entries = [], [], [], []
     features: list[np.ndarray | None] = []
     total = 0
@@ -27,7 +27,7 @@ def from_matrices(graphs: list[Any], name: str) -> RawGraphs:
         ):
             raise DataError(
                 f"graph {g}: expected a square matrix of numbers, got {matrix.dtype} {list(matrix.shape)}. "
-                "Give features separately, as a pair (adjacency, features)."
+                "Pass features separately, as a pair (adjacency, features)."
             )
         nodes = matrix.shape[0]
         source, target, values = _nonzero(matrix)

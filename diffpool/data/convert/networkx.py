@@ -1,4 +1,4 @@
-"""From NetworkX graphs, directed or not, with or without parallel edges. The library itself is not imported."""
+"""Convert NetworkX graphs, directed or not, with or without parallel edges. Does not import NetworkX."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def from_networkx(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
 ) -> RawGraphs:
-    """The attributes of nodes and edges, all or the chosen ones, and, with `read_y`, classes and targets.
+    """Convert graphs with all or the chosen node and edge attributes and, with `read_y`, classes and targets.
 
-    Classes and targets are `label`, `y` and `target` of each graph.
+    Classes are `label` or `y` of each graph; targets are `target`.
     """
     nodes: list[dict[Any, Any]] = []  # the attributes of each node
     edges: list[dict[Any, Any]] = []  # and of each directed edge
@@ -77,7 +77,7 @@ def from_networkx(
 def _tables(
     kind: str, rows: list[dict[Any, Any]], where: Where, chosen: Sequence[str] | None
 ) -> dict[str, Any]:
-    """The tables of the nodes or edges: a column for each key, sorted by key, or in the order of the chosen ones."""
+    """The tables of the nodes or edges: a column for each key, sorted by key or in the order of `chosen`."""
     labels: list[tuple[Names, np.ndarray]] = []
     attributes: list[np.ndarray] = []
     tables: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def _tables(
 
 
 def _keys(kind: str, rows: list[dict[Any, Any]], chosen: Sequence[str] | None) -> list[Any]:
-    """The keys to read: all of them, sorted, or the chosen ones. Weights of edges are always read."""
+    """The keys to read: all of them, sorted, or the chosen ones. Edge weights are always read."""
     found = dict.fromkeys(key for row in rows for key in row)
     if chosen is None:
         return sorted(found, key=str)
@@ -117,11 +117,11 @@ def _keys(kind: str, rows: list[dict[Any, Any]], chosen: Sequence[str] | None) -
 
 
 def _refuse_names(kind: str, key: Any, names: int, rows: int) -> None:
-    """Raise an error if a label is different in nearly every row: each would be a column of the features."""
+    """Raise an error if a label differs in nearly every row: each value would become a feature column."""
     if looks_like_names(names, rows):
         raise DataError(
-            f"expected attribute {key!r} to be a label that {kind}s share, got {names:,} different words for "
-            f"{rows:,} {kind}s. If it is a name, leave it out: list the attributes to use as {kind}_attributes, "
+            f"expected attribute {key!r} to be a label that {kind}s share, got {names:,} distinct strings for "
+            f"{rows:,} {kind}s. If it is a name, do not use it: list the attributes to use as {kind}_attributes, "
             f"such as {kind}_attributes=[]"
         )
 
@@ -144,14 +144,14 @@ def _column(kind: str, key: Any, rows: list[dict[Any, Any]], where: Where) -> li
 
 
 def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf) -> np.ndarray:
-    """[rows, columns] from numbers, or from vectors of numbers of one length."""
+    """[rows, columns] from numbers, or from vectors of numbers of the same length."""
     width = len(values[0]) if isinstance(values[0], list) else 1
     rows = [value if isinstance(value, list) else [value] for value in values]
     for i, (value, row) in enumerate(zip(values, rows, strict=True)):
         if any(type(v) not in (int, float) for v in row):
             raise DataError(
-                f"{where(i)}: expected attribute {key!r} to be numbers everywhere or words everywhere, "
-                f"got {shortened(value)}. Use one type of value."
+                f"{where(i)}: expected attribute {key!r} to be all numbers or all strings, "
+                f"got {shortened(value)}. Use values of one type."
             )
         if len(row) != width or not row:
             raise DataError(
@@ -169,19 +169,19 @@ def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf
 
 
 def _answers(graphs: list[Any]) -> dict[str, Any]:
-    """The classes and targets that the graphs carry."""
+    """The classes and targets stored in the graphs."""
     given: dict[str, Any] = {}
     for g, graph in enumerate(graphs):
         if "label" in graph.graph and "y" in graph.graph:
             raise DataError(
-                f"graph {g}: expected the class as 'label' or 'y', got both. Keep one of them."
+                f"graph {g}: expected the class as 'label' or 'y', got both. Keep only one."
             )
     labels = [plain(graph.graph.get("label", graph.graph.get("y"))) for graph in graphs]
     if all_or_none("a class", labels):
         for g, value in enumerate(labels):
             if type(value) not in (str, int, bool):
                 raise DataError(
-                    f"graph {g}: expected a word or an integer as the class, got {shortened(value)}. "
+                    f"graph {g}: expected a string or an integer as the class, got {shortened(value)}. "
                     "Put numbers to predict under 'target'."
                 )
         given["classes"] = classes(labels)

@@ -1,4 +1,4 @@
-"""From PyTorch Geometric's `Data`. The library itself is not imported: any object with an `edge_index` will do."""
+"""Convert PyTorch Geometric's `Data`. PyG is not imported: any object with an `edge_index` works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_NODES = 1_000_000_000  # more do not fit into memory
 
 
 def from_pyg(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
-    """`x`, `edge_attr`, `edge_weight` and, with `read_y`, `y` of each graph."""
+    """Convert `x`, `edge_attr`, `edge_weight` and, with `read_y`, `y` of each graph."""
     sizes, sources, targets = [], [], []
     tables: dict[str, list[np.ndarray | None]] = {
         field: [] for field in ("node_attributes", "edge_attributes", "edge_weights")
@@ -63,14 +63,14 @@ def _structure(g: int, graph: Any) -> tuple[int, np.ndarray]:
         )
     if graph.edge_index is None:
         raise DataError(
-            f"graph {g}: expected an edge_index, got None. Without edges its shape is [2, 0]."
+            f"graph {g}: expected an edge_index, got None. For a graph without edges, its shape is [2, 0]."
         )
     edges = as_array(f"graph {g}: edge_index", graph.edge_index)
     edges = edges.reshape(2, 0) if edges.size == 0 else edges
     if edges.ndim != 2 or len(edges) != 2 or (edges.size and edges.dtype.kind not in "iu"):
         raise DataError(
             f"graph {g}: expected an edge_index of integers [2, edges], got {edges.dtype} {list(edges.shape)}. "
-            "Row 0 has the sources and row 1 the targets."
+            "Row 0 holds the source nodes and row 1 the target nodes."
         )
     nodes = _num_nodes(g, graph)
     if edges.size and (edges.min() < 0 or edges.max() >= nodes):

@@ -1,4 +1,4 @@
-"""Checks and conversions that all kinds of graphs share: classes, targets, tables of numbers, weights."""
+"""Checks and conversions shared by all graph formats: classes, targets, tables of numbers, weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MAX_NAME = 4000  # characters of a class: Python does not write longer integers
 
 
 def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
-    """The graphs with these classes or targets instead of their own; `y` as in `as_raw`."""
+    """The graphs with their classes or targets replaced; `y` as in `as_raw`."""
     listed = _unmasked("y", y).tolist() if hasattr(y, "tolist") else y
     if isinstance(listed, str | bytes | dict) or not isinstance(listed, Iterable):
         raise DataError(
-            f"expected y as a list or array, got {type_name(y)}. Give one value for each graph."
+            f"expected y as a list or array, got {type_name(y)}. Pass one value for each graph."
         )
     values = list(map(plain, listed))
     if len(values) != len(raw):
@@ -34,7 +34,7 @@ def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
 
 
 def answers(values: list[Any]) -> dict[str, Any]:
-    """`classes` from words, integers and booleans, or `targets` from floats; one plain value for each graph."""
+    """`classes` from strings, integers and booleans, or `targets` from floats; one plain value for each graph."""
     rows = [answer_row(value) for value in values]
     types = {type(value) for row in rows for value in row}
     if float in types and types <= {int, float}:
@@ -42,8 +42,8 @@ def answers(values: list[Any]) -> dict[str, Any]:
     for g, row in enumerate(rows):
         if len(row) != 1 or type(row[0]) not in (str, int, bool):
             raise DataError(
-                f"graph {g}: expected a class (a word or an integer) or, for every graph, floats as targets, "
-                f"got {shortened(values[g])}. Give all graphs the same kind of y."
+                f"graph {g}: expected a class (a string or an integer) or, for every graph, floats as targets, "
+                f"got {shortened(values[g])}. Use classes or targets for all graphs."
             )
     return {"classes": classes([row[0] for row in rows])}
 
@@ -55,7 +55,7 @@ def answer_row(value: Any) -> list[Any]:
 
 
 def classes(values: list[Any]) -> Categories:
-    """From words, integers and booleans."""
+    """Classes from strings, integers and booleans."""
     words = [_class_name(g, value) for g, value in enumerate(values)]
     names = Names()
     return Categories.from_columns([(names, names.codes(words))], common_type(values))
@@ -65,7 +65,7 @@ def _class_name(g: int, value: Any) -> str:
     try:
         name = str(value)
         name.encode()
-    except (ValueError, UnicodeError):  # thousands of digits, or half of a surrogate pair
+    except (ValueError, UnicodeError):  # thousands of digits, or an unpaired surrogate
         name = ""
     if not name or len(name) > MAX_NAME:
         raise DataError(
@@ -88,11 +88,11 @@ def targets(rows: list[list[Any]]) -> np.ndarray:
         if not row or not all(type(v) in (int, float) and abs(v) <= MAX_FLOAT for v in row):
             raise DataError(
                 f"graph {g}: expected finite numbers as targets, at most {MAX_FLOAT:.1e} (float32), "
-                f"got {shortened(row)}. Leave the graph out."
+                f"got {shortened(row)}. Remove the graph."
             )
         if len(row) != len(rows[0]):
             raise DataError(
-                f"graph {g}: expected {len(rows[0])} targets, as in graph 0, got {len(row)}. Add the missing ones."
+                f"graph {g}: expected {len(rows[0])} targets, as in graph 0, got {len(row)}. Add or remove some."
             )
     return np.array(rows, np.float64)
 
@@ -103,7 +103,7 @@ def all_or_none(what: str, values: Sequence[Any]) -> bool:
     if any(has) and not all(has):
         raise DataError(
             f"graph {has.index(False)}: expected {what} in every graph or in none, but graph {has.index(True)} has it "
-            "and this one does not. Add what is missing, or leave it out everywhere."
+            "and this one does not. Add it where it is missing, or remove it everywhere."
         )
     return all(has)
 
@@ -149,7 +149,7 @@ def weights(g: int, values: np.ndarray) -> np.ndarray:
         )
     if (values < 0).any():
         raise DataError(
-            f"graph {g}: expected edge weights of at least 0, got {values.min()}. Shift the weights or leave them out."
+            f"graph {g}: expected edge weights of at least 0, got {values.min()}. Shift or remove them."
         )
     return values
 
@@ -186,7 +186,7 @@ def _unmasked(what: str, value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Values of NumPy and PyTorch as Python numbers, words and lists."""
+    """Values of NumPy and PyTorch as Python numbers, strings and lists."""
     if isinstance(value, torch.Tensor):
         value = as_array("tensor", value)
     value = value.tolist() if hasattr(value, "tolist") else value

@@ -125,10 +125,7 @@ def test_a_cohort_that_does_not_fit_is_trained_in_parts(
     )
     assert len(result.records) == 10
     assert sizes[:2] == [10, 5]
-    assert (
-        notices[0]
-        == "not enough memory for 10 models side by side: starting them again, 5 at a time"
-    )
+    assert notices[0] == "not enough memory for 10 models side by side: restarting with 5 at a time"
 
 
 def test_a_cohort_made_by_hand_says_that_memory_ran_out_during_capture(limited: Any) -> None:

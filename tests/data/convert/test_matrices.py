@@ -48,7 +48,7 @@ def test_features_may_be_sparse_or_a_tensor() -> None:
     [
         (
             np.ones((2, 3)),
-            r"expected a square matrix of numbers, got float64 \[2, 3\]. Give features",
+            r"expected a square matrix of numbers, got float64 \[2, 3\]. Pass features",
         ),
         (PAIR.astype(complex), "expected a square matrix of numbers, got complex128"),
         (np.array([["a"]]), "expected a square matrix of numbers, got <U1"),

@@ -86,15 +86,15 @@ COMPLETE = {"a": 1.5, "w": "x"}
         ),
         (
             net({**COMPLETE, "a": "x"}),
-            "graph 1, node 'v': expected attribute 'a' to be numbers .*, got 'x'. Use",
+            "graph 1, node 'v': expected attribute 'a' to be all numbers .*, got 'x'. Use",
         ),
         (
             net({**COMPLETE, "a": None}),
-            "graph 1, node 'v': expected attribute 'a' to be numbers .*, got None",
+            "graph 1, node 'v': expected attribute 'a' to be all numbers .*, got None",
         ),
         (
             net({**COMPLETE, "a": True}),
-            "graph 1, node 'v': expected attribute 'a' to be numbers .*, got True",
+            "graph 1, node 'v': expected attribute 'a' to be all numbers .*, got True",
         ),
         (
             net({**COMPLETE, "a": [1, 2]}),
@@ -114,7 +114,7 @@ COMPLETE = {"a": 1.5, "w": "x"}
         ),
         (
             net({**COMPLETE, "w": 2.5}),
-            "graph 0, node 'u': expected attribute 'w' to be numbers .*, got 'x'",
+            "graph 0, node 'u': expected attribute 'w' to be all numbers .*, got 'x'",
         ),
         (net(edge={}), "graph 1, edge .'u', 'v'.: attribute 'weight' is missing, but other edges"),
         (
@@ -123,11 +123,14 @@ COMPLETE = {"a": 1.5, "w": "x"}
         ),
         (
             net(edge={"weight": "x"}),
-            "edge .'u', 'v'.: expected attribute 'weight' to be numbers .*, got 'x'",
+            "edge .'u', 'v'.: expected attribute 'weight' to be all numbers .*, got 'x'",
         ),
         (net(label=1), "graph 0: expected a class in every graph or in none, but graph 1 has it"),
         (net(target=1), "graph 0: expected a target in every graph or in none, but graph 1 has it"),
-        (net(label=1, y=1), "graph 1: expected the class as 'label' or 'y', got both. Keep one"),
+        (
+            net(label=1, y=1),
+            "graph 1: expected the class as 'label' or 'y', got both. Keep only one",
+        ),
     ],
 )
 def test_an_invalid_networkx_graph_is_an_error(graph: Any, message: str) -> None:
@@ -137,7 +140,7 @@ def test_an_invalid_networkx_graph_is_an_error(graph: Any, message: str) -> None
 
 def test_a_float_as_class_and_a_word_as_target_are_errors() -> None:
     with pytest.raises(
-        DataError, match=r"graph 0: expected a word .*, got 0.5. Put numbers to predict"
+        DataError, match=r"graph 0: expected a string .*, got 0.5. Put numbers to predict"
     ):
         as_raw([net(label=0.5)])
     with pytest.raises(
@@ -190,7 +193,7 @@ def test_weights_are_read_whatever_edge_attributes_are_chosen() -> None:
 
 def test_a_name_of_every_node_is_refused_as_a_label_unless_it_is_chosen() -> None:
     graphs = named_graphs()
-    message = r"attribute 'name' .* got 960 different words for 960 nodes.* node_attributes=\[\]"
+    message = r"attribute 'name' .* got 960 distinct strings for 960 nodes.* node_attributes=\[\]"
     with pytest.raises(DataError, match=message):
         as_raw(graphs)
     raw = as_raw(graphs, node_attributes=["element"])
@@ -210,8 +213,12 @@ def test_mistakes_in_the_choice_are_errors() -> None:
     graphs = named_graphs(2, 3)
     with pytest.raises(DataError, match=r"'elemnt', got element, name\. Did you mean element\?"):
         as_raw(graphs, node_attributes=["elemnt"])
-    with pytest.raises(SettingError, match=r"as a list of names, got one word\. Write \['name'\]"):
+    with pytest.raises(
+        SettingError, match=r"as a list of names, got a single string\. Write \['name'\]"
+    ):
         as_raw(graphs, node_attributes="name")
     for other in (as_raw(graphs), [TRIANGLE]):
-        with pytest.raises(SettingError, match="expected NetworkX graphs with edge_attributes"):
+        with pytest.raises(
+            SettingError, match="edge_attributes selects attributes of NetworkX graphs"
+        ):
             as_raw(other, edge_attributes=["length"])

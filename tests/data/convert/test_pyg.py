@@ -84,7 +84,10 @@ def test_an_object_with_an_edge_index_is_accepted() -> None:
             SimpleNamespace(edge_index=[[0], [0, 1]], num_nodes=2),
             "expected an edge_index of integers",
         ),
-        (pyg.Data(edge_index=torch.ones(3, 2).long(), num_nodes=2), "got int64 .3, 2.. Row 0 has"),
+        (
+            pyg.Data(edge_index=torch.ones(3, 2).long(), num_nodes=2),
+            "got int64 .3, 2.. Row 0 holds",
+        ),
         (
             pyg.Data(edge_index=torch.ones(2, 2), num_nodes=2),
             "edge_index of integers .*, got float64",

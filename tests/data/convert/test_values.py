@@ -76,7 +76,7 @@ def test_y_replaces_the_targets_of_the_graphs() -> None:
         (torch.tensor(3), "expected y as a list or array, got Tensor"),
         ("ab", "expected y as a list or array, got str"),
         ([1, None], "graph 1: expected a class .*, got None"),
-        (["a", 0.5], "graph 1: expected a class .*, got 0.5. Give all graphs the same"),
+        (["a", 0.5], "graph 1: expected a class .*, got 0.5. Use classes or targets"),
         (np.zeros((2, 2), int), r"graph 0: expected a class .*, got \[0, 0\]"),
         ([0.5, float("nan")], r"graph 1: expected finite numbers as targets, .* got \[nan\]"),
         ([0.5, 10**400], "graph 1: expected finite numbers as targets"),
