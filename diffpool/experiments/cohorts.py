@@ -65,7 +65,8 @@ def make_cohort(tasks: Sequence[Task], dataset: GraphDataset) -> Cohort:
     seeds = [config.seed for config in configs]
     model = initial_models(tasks[0].method.architecture, seeds, dataset, folds)
     may_fail = all(task.may_fail for task in tasks)
-    return Cohort(model, dataset, folds, configs, scale_targets=True, may_fail=may_fail)
+    scale = not tasks[0].standardized
+    return Cohort(model, dataset, folds, configs, scale_targets=scale, may_fail=may_fail)
 
 
 def initial_models(
@@ -152,7 +153,9 @@ def _held_out_outputs(tasks: Sequence[Task], cohort: Cohort) -> list[HeldOut | N
             found.append(None)
             continue
         y = dataset.y[torch.as_tensor(part, device=dataset.y.device)].cpu().numpy()
-        if dataset.regression:
+        if dataset.regression and task.standardized:
+            found.append(HeldOut(y, outputs))
+        elif dataset.regression:
             mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
             found.append(HeldOut(y, outputs * sd + mean))
         else:

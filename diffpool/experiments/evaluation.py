@@ -91,6 +91,7 @@ def evaluate(
     else:
         with only_process(run.path):
             run.train(cohort)
+            run.finish()
     return Evaluation.from_records(run.records)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,13 +20,16 @@ from diffpool.experiments.checkpoint import (
 )
 from diffpool.experiments.cohorts import graphs_seen, make_cohort, next_tasks, results
 from diffpool.experiments.methods import title
-from diffpool.experiments.plan import FoldScore, Plan, Task
+from diffpool.experiments.plan import FoldScore, Plan, Task, Trained
 from diffpool.experiments.protocols import Protocol
 from diffpool.experiments.provenance import commit, device_name, peak_memory, run_key, versions
 from diffpool.experiments.records import Heading, Record, RunRecords
 from diffpool.experiments.status import Notify, Status, Watch
 from diffpool.training import TOO_LITTLE_FOR_ONE, Cohort, is_out_of_memory, release_memory
 
+SKIPPED = Trained(
+    0, math.inf, 0.0, (), None, 0, 0, 0.0, failed=True
+)  # settings that were not tried
 SAVING_SHARE = 0.05  # the largest share of the time that is spent on writing checkpoints
 
 
@@ -64,18 +68,36 @@ class NetworkRun:
         self.checkpoint = Checkpoint()
         self.checkpoint_seconds = self.pause = checkpoint_seconds
         self.saved = time.monotonic()
+        self.deadline: float | None = None  # for starting to try settings; see `time.monotonic`
 
     def train(self, size: int | None) -> None:
-        """Continue from the checkpoint until every fold is recorded, with `size` models side by side."""
+        """Continue from the checkpoint until every fold is recorded, with `size` models side by side.
+
+        The checkpoint stays: see `finish`.
+        """
         self.checkpoint = load_checkpoint(self.path, self.notify)
         if self.dataset.x.is_cuda:
             torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
         self._record()
         while not self.records.complete:
+            self._skip_late_points()
             tasks = self._next_tasks(size)
             if not self._train_cohort(tasks):
                 self._halve(len(tasks))
+
+    def finish(self) -> None:
+        """Remove the checkpoint: the records are complete, and nothing else is needed."""
         remove_checkpoint(self.path)
+
+    def _skip_late_points(self) -> None:
+        """After the deadline, give up the settings that are not tried yet, if some are."""
+        if self.deadline is None or time.monotonic() < self.deadline or self.checkpoint.tasks:
+            return
+        tasks, done = self.protocol.tasks(self.plan, self.checkpoint.done), self.checkpoint.done
+        if any(task.may_fail and task.name in done for task in tasks):
+            for task in tasks:
+                if task.may_fail and task.name not in done:
+                    done[task.name] = SKIPPED
 
     def _next_tasks(self, size: int | None) -> list[Task]:
         """The tasks that were in training, in the same cohort as before; otherwise the next tasks."""
@@ -104,6 +126,7 @@ class NetworkRun:
                 cohort.load_state(state)
             while not cohort.finished:
                 self._train_epoch(tasks, cohort)
+                cohort.stop(self.protocol.losers(tasks, cohort))
                 if time.monotonic() - self.saved >= self.pause:
                     self._save(tasks, cohort)
                 self.watch(self._status(tasks, cohort))

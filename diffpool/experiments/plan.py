@@ -43,6 +43,9 @@ class Plan:
     y: np.ndarray = field(repr=False)
     folds: tuple[tuple[Fold, ...], ...]  # of each repeat
     keep_models: bool = False  # the members of ensembles
+    standardized: bool = (
+        False  # targets are: they are not scaled to the training graphs of each model
+    )
 
     def fold_indices(self) -> list[FoldIndex]:
         return fold_indices(self.folds)
@@ -58,6 +61,7 @@ class Task:
     may_fail: bool = False  # a loss of NaN is the result of this model, not an error of the run
     keep_outputs: bool = False  # for test graphs, or else for validation graphs: they are averaged
     keep_model: bool = False  # its parameters
+    standardized: bool = False  # targets are, for all models alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +168,7 @@ def make_task(
         may_fail=stage == "point",
         keep_outputs=averaged,
         keep_model=averaged and plan.keep_models and stage != "point",
+        standardized=plan.standardized,
     )
 
 

@@ -33,12 +33,19 @@ from diffpool.experiments.plan import (
 from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
 from diffpool.experiments.records import REGRESSION_METRICS
 from diffpool.experiments.selection import Point, choose_members, draw_points, joined, rank
+from diffpool.training.cohort import Cohort
 from diffpool.training.ensemble import ensemble_scores, mean_outputs
 from diffpool.training.metrics import regression_metrics
 
 
+class _Protocol:
+    def losers(self, tasks: Sequence[Task], cohort: Cohort) -> list[int]:
+        """The models of a cohort that need no further training after this epoch."""
+        return []
+
+
 @dataclass(frozen=True)
-class Paper:
+class Paper(_Protocol):
     """Report the epoch with the best mean held-out accuracy over the folds: no test set, no early stopping."""
 
     name: ClassVar[str] = "paper"
@@ -75,7 +82,7 @@ class Paper:
 
 
 @dataclass(frozen=True)
-class Tenfold:
+class Tenfold(_Protocol):
     """Choose the epoch by the loss on a tenth of the training part; report the accuracy on the test fold."""
 
     name: ClassVar[str] = "tenfold"
@@ -109,7 +116,7 @@ class Tenfold:
 
 
 @dataclass(frozen=True)
-class Nested:
+class Nested(_Protocol):
     """Errica et al. (2020): choose the settings on an inner hold-out; report the mean test accuracy of three runs.
 
     With an ensemble, its members replace the three runs: a greedy selection gives each of them its settings, and the
@@ -192,6 +199,27 @@ class Nested:
                 details["metrics"] = _mean_metrics(results)
             scores.append(FoldScore(repeat, fold, mean, epoch, final[0], trained, details))
         return scores
+
+    def losers(self, tasks: Sequence[Task], cohort: Cohort) -> list[int]:
+        """Successive halving: after 1/8, 1/4 and 1/2 of the epochs, the worse half of the points of each fold stops.
+
+        Points are compared by the lowest validation loss so far, the mean over the inner folds. Only points in the same
+        cohort compete, with the same architecture: others are trained at another time.
+        """
+        rungs = {task.method.training.epochs // part for task in tasks for part in (8, 4, 2)}
+        if not self.halving or cohort.epoch not in rungs:
+            return []
+        losses: dict[str, dict[str, list[int]]] = {}  # models by fold and point
+        for m, task in enumerate(tasks):
+            if task.may_fail and m not in cohort.failed | cohort.stopped:
+                fold, _, number = task.name.rpartition(", point ")
+                point = str(int(number) // self.inner_folds)
+                losses.setdefault(fold, {}).setdefault(point, []).append(m)
+        found = []
+        for rivals in losses.values():
+            order = sorted(rivals.values(), key=lambda own: float(cohort.best_loss[own].mean()))
+            found += [m for own in order[-(-len(order) // 2) :] for m in own]
+        return found
 
     def _selection(self, plan: Plan, repeat: int, fold: int) -> list[list[Task]]:
         """The models of each point, one for each inner fold."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -80,6 +80,7 @@ class Cohort:
         epoch, seconds: epochs trained so far, and their time.
         best, best_loss, best_epoch: parameters, validation loss and number of the best epoch of each model.
         curves: validation loss and accuracy (NaN for regression) of each model after each of its epochs.
+        stopped: models that were stopped by `stop`.
         failed: with `may_fail`, the models whose loss became infinite or NaN. They stop, and the others continue.
             Without `may_fail`, such a loss raises a TrainingError.
         mean_accuracies: mean validation accuracy over the models after each epoch; a stopped model counts
@@ -98,6 +99,7 @@ class Cohort:
         check_models(model, len(folds))
         self.may_fail = may_fail
         self.failed: set[int] = set()
+        self.stopped: set[int] = set()
         self.model, self.dataset = model, dataset
         self.folds, self.configs = list(folds), list(configs)
         self.batches = CohortBatches(dataset, model.clusters)
@@ -133,7 +135,7 @@ class Cohort:
     def active(self) -> list[bool]:
         """Which models continue: epochs remain, and the validation loss decreased within the last `patience` epochs."""
         return [
-            m not in self.failed
+            m not in self.failed | self.stopped
             and self.epoch < config.epochs
             and self.epoch - best < config.patience
             for m, (config, best) in enumerate(
@@ -144,6 +146,10 @@ class Cohort:
     @property
     def finished(self) -> bool:
         return not any(self.active)
+
+    def stop(self, models: Iterable[int]) -> None:
+        """Train these models no further; they keep their best epoch."""
+        self.stopped.update(models)
 
     def train_epoch(self) -> list[Epoch | None]:
         """Train every active model for one epoch. Returns a row of metrics per model, None for stopped models.
@@ -275,6 +281,7 @@ class Cohort:
             "best_epoch": torch.from_numpy(self.best_epoch),
             "members": torch.tensor(self.members),
             "failed": torch.tensor(sorted(self.failed), dtype=torch.int64),
+            "stopped": torch.tensor(sorted(self.stopped), dtype=torch.int64),
         }
         curves = [torch.tensor(c, dtype=torch.float64).reshape(-1, 2) for c in self.curves]
         parts = {
@@ -298,6 +305,7 @@ class Cohort:
         curves = [state[f"curve.{m}"].tolist() for m in range(len(self))]
         self.curves = [[(loss, accuracy) for loss, accuracy in curve] for curve in curves]
         self.failed = set(state["run.failed"].tolist()) if "run.failed" in state else set()
+        self.stopped = set(state["run.stopped"].tolist()) if "run.stopped" in state else set()
         curves_so_far = [curve for curve in self.curves if curve]
         self.mean_accuracies = [
             fmean(curve[min(epoch, len(curve) - 1)][1] for curve in curves_so_far)
