@@ -148,12 +148,12 @@ class _Estimator(BaseEstimator):
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] for each pooling."""
         check_is_fitted(self)
-        return self.model_.clusters(self._raw(graphs))
+        return self.model_.clusters(graphs)
 
     def transform(self, graphs: Any) -> np.ndarray:
         """The embedding of each graph, from which the last layers compute the output: [B, D]."""
         check_is_fitted(self)
-        return self.model_.embed(self._raw(graphs))
+        return self.model_.embed(graphs)
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
         """Write a model directory, which `diffpool.load_model` and `diffpool predict` read.
@@ -238,19 +238,20 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
     def predict_proba(self, graphs: Any) -> np.ndarray:
         """The probability of each class in `classes_`: [B, C]."""
         check_is_fitted(self)
-        return self.model_.predict_proba(self._raw(graphs))
+        return self.model_.predict_proba(graphs)
 
     def predict_log_proba(self, graphs: Any) -> np.ndarray:
         """The logarithm of the probability of each class in `classes_`: [B, C]."""
         check_is_fitted(self)
-        return self.model_.predict_log_proba(self._raw(graphs))
+        return self.model_.predict_log_proba(graphs)
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, from 0 to 1."""
         found = self.predict(graphs)
         if y is None:
-            classes = self._with_classes(graphs, None).classes
-            assert classes is not None
+            classes = self.model_.read(graphs).classes
+            if classes is None:
+                raise DataError("expected a class for every graph, got none: pass them as y")
             y = np.array(classes.labels())[classes.codes[:, 0]]
             if (
                 y.dtype.kind != found.dtype.kind
@@ -293,12 +294,12 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
     def predict(self, graphs: Any) -> np.ndarray:
         """The targets of each graph: [B], or [B, T] for several targets."""
         check_is_fitted(self)
-        return self.model_.predict(self._raw(graphs))
+        return self.model_.predict(graphs)
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination R²."""
         if y is None:
-            y = self._raw(graphs).targets
+            y = self.model_.read(graphs).targets
             if y is None:
                 raise DataError("expected a target for every graph, got none: pass them as y")
         return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))

@@ -59,6 +59,10 @@ class Categories:
     def rows(self, index: np.ndarray | slice) -> Categories:
         return Categories(self.codes[index], self.names, self.type)
 
+    def take_columns(self, index: Sequence[int]) -> Categories:
+        """The columns with these indices, in this order."""
+        return Categories(self.codes[:, index], tuple(self.names[c] for c in index), self.type)
+
     def words(self, column: int = 0) -> list[str]:
         """The category of every row in one column."""
         return [self.names[column][code] for code in self.codes[:, column]]
