@@ -13,6 +13,7 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -23,6 +24,8 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, single_split
+from diffpool.data.categories import label_array
+from diffpool.data.convert.values import check_count, given_classes, given_targets
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for, trivial_pooling
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
@@ -82,27 +85,18 @@ class _Estimator(BaseEstimator):
 
     def _with_classes(self, graphs: Any, y: Any) -> RawGraphs:
         """The graphs with the classes `y`, or with their own. Floats in `y` are classes, as in scikit-learn."""
-        if np.ma.is_masked(y):
-            raise DataError(
-                "y: expected no masked values, got some. Fill them, or leave these graphs out."
-            )
-        values = None if y is None else np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
-        floats = values is not None and values.ndim == 1 and values.dtype.kind == "f"
-        if values is not None and floats and not np.isfinite(values).all():
-            graph = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise DataError(
-                f"graph {graph}: expected a class, got {values[graph]}. Leave graphs without a class out."
-            )
-        given = values.astype(float).astype(str) if values is not None and floats else values
-        raw = self._raw(graphs, given)
+        values = None if y is None else given_classes(y)
+        floats = values is not None and all(type(value) is float for value in values)
+        raw = self._raw(graphs, list(map(str, values)) if values and floats else values)
         if raw.classes is None:
             raise DataError("expected a class for every graph, got none: pass them as y")
         return replace(raw, classes=replace(raw.classes, type="float")) if floats else raw
 
     def _fit(self, raw: RawGraphs, sample_weight: Any) -> Self:
-        if not 0 < self.validation < 1:
+        share = self.validation
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
             raise SettingError(
-                f"expected validation, a fraction of the graphs, above 0 and below 1, got {self.validation}"
+                f"expected validation, a fraction of the graphs, above 0 and below 1, got {share!r}"
             )
         values = {setting.name: getattr(self, name) for name, setting in PARAMETERS.items()}
         changes = {name: value for name, value in values.items() if value is not None}
@@ -224,7 +218,7 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
         """
         self._fit(self._with_classes(graphs, y), sample_weight)
-        self.classes_: np.ndarray = np.array(self.model_.card.class_names)
+        self.classes_: np.ndarray = label_array(self.model_.card.class_names)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -247,17 +241,23 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, from 0 to 1."""
-        found = self.predict(graphs)
+        found: list[Any] = self.predict(graphs).tolist()
         if y is None:
             classes = self.model_.read(graphs).classes
             if classes is None:
                 raise DataError("expected a class for every graph, got none: pass them as y")
-            y = np.array(classes.labels())[classes.codes[:, 0]]
-            if (
-                y.dtype.kind != found.dtype.kind
-            ):  # the same names, for example from another file format
-                y, found = y.astype(str), found.astype(str)
-        return float(accuracy_score(y, found, sample_weight=sample_weight))
+            given: list[Any] = classes.words()  # the type may differ between file formats
+            found = list(map(str, found))
+        else:
+            given = given_classes(y)
+            check_count(given, len(found))
+            expected, got = type(found[0]), type(given[0])
+            if str in (expected, got) and expected is not got:
+                raise DataError(
+                    f"expected classes of the type {expected.__name__}, as in fit, got {got.__name__}"
+                )
+        hits = [a == b for a, b in zip(given, found, strict=True)]
+        return float(accuracy_score([True] * len(hits), hits, sample_weight=sample_weight))
 
 
 @_with_settings_in_docs
@@ -281,7 +281,7 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
 
         `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
         """
-        raw = self._raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
+        raw = self._raw(graphs, None if y is None else given_targets(y))
         if raw.targets is None:
             raise DataError("expected a target for every graph, got none: pass them as y")
         return self._fit(replace(raw, classes=None), sample_weight)
@@ -302,7 +302,9 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
             y = self.model_.read(graphs).targets
             if y is None:
                 raise DataError("expected a target for every graph, got none: pass them as y")
-        return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
+        expected, found = given_targets(y), self.predict(graphs)
+        check_count(expected, len(found))
+        return float(r2_score(expected, found, sample_weight=sample_weight))
 
 
 def _graph_tags(tags: Any) -> Any:

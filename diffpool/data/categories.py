@@ -88,13 +88,23 @@ class Names(dict[str, int]):
         return np.fromiter(map(self.__getitem__, names), np.int32, len(names))
 
 
+def label_array(labels: Sequence[Label]) -> np.ndarray:
+    """The labels as an array; of objects where NumPy would change them, such as -1 and 2⁶³ to floats."""
+    array = np.array(labels)
+    found = array.tolist()
+    if found != list(labels) or list(map(type, found)) != list(map(type, labels)):
+        array = np.empty(len(labels), object)
+        array[:] = labels
+    return array
+
+
 def looks_like_names(names: int, rows: int) -> bool:
     """Whether this number of different words is close to the number of rows: names of the rows, not categories."""
     return names > MAX_CATEGORIES and 2 * names > rows
 
 
 def common_type(values: Iterable[Any]) -> str:
-    """The type of all these values, as in `Categories.type`; "str" for mixed ones."""
+    """The type of all these values, as in `Categories.type`; "str" for others."""
     found = {type(value).__name__ for value in values}
     return found.pop() if len(found) == 1 and found <= TYPES.keys() else "str"
 

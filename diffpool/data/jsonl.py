@@ -33,6 +33,7 @@ SHARED = {
     "target": "targets",
 }
 KEYS = ("id", "nodes", "edges", "directed", *SHARED)
+LABEL_TYPES: dict[type, str] = {str: "a word", int: "an integer", bool: "true or false"}
 COPIED = ("id", "label", "target")  # keys of these that become columns, as all other keys do
 
 MAX_NODES = 10_000_000  # per line: a few bytes can ask for any number of nodes
@@ -181,6 +182,7 @@ class _Chunk:
         self.widths: dict[
             str, tuple[int, int]
         ] = {}  # number of columns, and the line where it was first seen
+        self.label_type: type | None = None  # of the label of the first graph
         self._clear()
 
     def _clear(self) -> None:
@@ -219,12 +221,18 @@ class _Chunk:
     def _check(self, graph: _Graph, line: int) -> None:
         widths = graph.widths
         if not self.first:
-            self.first, self.keys = line, set(widths)
+            self.first, self.keys, self.label_type = line, set(widths), type(graph.label)
         for key in sorted(self.keys ^ set(widths)):
             verb = "lacks" if key in self.keys else "has"
             raise _Fault(
                 f"expected {key} in every graph or in none, but unlike line {self.first} this line {verb} it. "
                 "Add what is missing, or leave it out everywhere."
+            )
+        if type(graph.label) is not self.label_type:
+            expected_type = LABEL_TYPES[self.label_type or str]
+            raise _Fault(
+                f"expected label to be {expected_type}, as in line {self.first}, got {_short(graph.label)}. "
+                "Use one type for all labels."
             )
         for key, width in widths.items():
             expected, where = self.widths.setdefault(key, (width, line)) if width else (0, 0)

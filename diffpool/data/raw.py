@@ -326,6 +326,10 @@ def _stack(field: str, values: list[Any]) -> Table:
             )
         )
     types = {v.type for v in values}
+    if field == "classes" and len(types) > 1:
+        raise DataError(
+            f"expected classes of one type in every graph, got {' and '.join(sorted(types))}. Convert them first."
+        )
     kind = types.pop() if len(types) == 1 else "str"
     return Categories(np.stack(codes, 1).astype(np.int32), tuple(names), kind)
 

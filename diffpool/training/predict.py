@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from diffpool.architecture import Architecture
 from diffpool.backends.cpu.threads import threads_for
 from diffpool.data import ColumnNames, RawGraphs, as_raw, sparse_graphs
+from diffpool.data.categories import label_array
 from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
@@ -81,7 +82,7 @@ class TrainedModel:
         """The most likely class of each graph, in its original type: [B]; for regression the targets: [B] or [B, T]."""
         values = self.predict_proba(graphs)
         if not self.card.regression:
-            return np.array(self.card.class_names)[values.argmax(1)]
+            return label_array(self.card.class_names)[values.argmax(1)]
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict_proba(self, graphs: Any) -> np.ndarray:

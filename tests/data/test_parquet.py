@@ -82,3 +82,42 @@ def test_without_pyarrow_the_message_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(DataError, match=r"PyArrow is needed .*pip install 'diffpool\[parquet\]'"):
         read_graphs(tmp_path / "a.parquet")
+
+
+ROWS = [
+    {"smiles": "CCO", "id": 7, "yes": True, "text": "1", "x": 1.5, "day": None},
+    {"smiles": "CC", "id": 8, "yes": False, "text": "0", "x": 2.5, "day": None},
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "classes"),
+    [("yes", (False, True)), ("text", ("0", "1")), ("id", (7, 8)), ("x", (1.5, 2.5))],
+)
+def test_a_table_of_molecules_keeps_its_types(tmp_path: Path, column: str, classes: tuple) -> None:
+    pytest.importorskip("rdkit")
+    path = write(tmp_path / "m.parquet", ROWS)
+    raw = read_graphs(path, label=column)
+    assert raw.classes is not None
+    assert raw.classes.labels() == classes
+    assert list(map(type, raw.classes.labels())) == list(map(type, classes))
+    for name in ROWS[0]:
+        assert raw.columns[name] == [row[name] for row in ROWS]
+        assert list(map(type, raw.columns[name])) == [type(row[name]) for row in ROWS]
+
+
+def test_values_without_a_type_in_json_become_words(tmp_path: Path) -> None:
+    import datetime
+
+    pytest.importorskip("rdkit")
+    rows = [{"smiles": "CC", "day": datetime.date(2024, 5, 1), "x": float("nan")}]
+    raw = read_graphs(write(tmp_path / "m.parquet", rows))
+    assert raw.columns == {"smiles": ["CC"], "day": ["2024-05-01"], "x": ["nan"]}
+
+
+@pytest.mark.parametrize("value", [True, "x", None, float("nan")])
+def test_a_target_that_is_not_a_number_is_an_error(tmp_path: Path, value: Any) -> None:
+    pytest.importorskip("rdkit")
+    path = write(tmp_path / "m.parquet", [{"smiles": "CC", "t": value}])
+    with pytest.raises(DataError, match=r"row 1: expected a number in column 't', got"):
+        read_graphs(path, target="t")

@@ -255,3 +255,13 @@ def test_graphs_with_other_names_of_columns_are_not_joined() -> None:
     empty = RawGraphs.from_edges("g", [0], none, none, names=ColumnNames())
     assert concatenate([first[:0], first]).names == names[0]
     assert empty.names == ColumnNames()
+
+
+def test_classes_of_different_types_are_not_joined() -> None:
+    none = np.empty(0, np.int64)
+    words, numbers = (
+        RawGraphs.from_edges("g", [1], none, none, classes=Categories.from_values(np.array([own])))
+        for own in ("1", 1)
+    )
+    with pytest.raises(DataError, match="expected classes of one type in every graph, got int and"):
+        concatenate([numbers, words])
