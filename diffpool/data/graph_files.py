@@ -14,7 +14,7 @@ from diffpool.data.archive import read_errors
 from diffpool.data.column_names import ColumnNames
 from diffpool.data.convert import as_raw
 from diffpool.data.raw import RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, cut
 
 GRAPH_SUFFIXES = (".gml", ".graphml", ".gexf", ".edgelist")
 
@@ -83,7 +83,7 @@ def _read(path: Path) -> Any:
         except (DataError, OSError, MemoryError):
             raise
         except Exception as error:  # whatever the parser stumbles over
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = cut(str(error)) if str(error) else type(error).__name__
             raise DataError(
                 f"{path}: expected a graph in the format {path.suffix[1:]}, got another file ({reason}). "
                 "Is it complete?"

@@ -21,7 +21,7 @@ from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 
 # The columns of node_labels and their categories; the last one is for all other values.
 ATOM_LABELS: dict[str, tuple[str, ...]] = {
@@ -247,9 +247,17 @@ class _Molecules:
             molecule = None
         if molecule is None or molecule.GetNumAtoms() == 0:
             what = "with at least one atom" if molecule else "that RDKit can read"
-            shown = _short(str(given) if isinstance(given, PurePath) else given)
+            shown = shortened(str(given) if isinstance(given, PurePath) else given)
             self.faults.append(f"{where}: expected {form} {what}, got {shown}")
             return
+        try:
+            self._add(molecule)
+        except RuntimeError:  # of RDKit: rings and hydrogens are not computed
+            self.faults.append(
+                f"{where}: expected a molecule after Chem.SanitizeMol, got one that is not sanitized"
+            )
+
+    def _add(self, molecule: Any) -> None:
         start = len(self.atoms) // len(ATOM_LABELS)
         for atom in molecule.GetAtoms():
             self.atoms.extend(_atom(atom))
@@ -283,7 +291,7 @@ class _Molecules:
         row = [_number(cell) for cell in cells]
         for column, cell, value in zip(columns, cells, row, strict=True):
             if not abs(value) <= MAX_FLOAT:  # or NaN
-                got = "nothing" if cell is None or cell == "" else _short(cell)
+                got = "nothing" if cell is None or cell == "" else shortened(cell)
                 self.faults.append(f"{where}: expected a number in column {column!r}, got {got}")
         self.targets.append(row)
 
@@ -374,8 +382,3 @@ def _number(cell: Any) -> float:
         return math.nan if cell is None or isinstance(cell, bool) else float(cell)
     except (ValueError, OverflowError):
         return math.nan
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 100 else f"{text[:97]}…"

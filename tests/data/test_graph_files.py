@@ -175,3 +175,11 @@ def test_a_label_that_is_left_out_is_said_unless_it_repeats_the_id(tmp_path: Pat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_graphs(path).node_labels is None
+
+
+def test_the_text_of_a_parser_is_shortened(tmp_path: Path) -> None:
+    path = tmp_path / "a.edgelist"
+    path.write_text("a b {'x': " + "y" * 200_000 + "}\n")
+    with pytest.raises(DataError, match=r"a\.edgelist: expected a graph in the format") as caught:
+        read_graphs(path)
+    assert len(str(caught.value)) < 500 + len(str(path))

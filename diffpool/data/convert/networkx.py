@@ -15,11 +15,10 @@ from diffpool.data.convert.values import (
     answer_row,
     classes,
     plain,
-    shortened,
     targets,
 )
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 
 Where = Callable[[int], str]  # the graph and the node or edge of a row, for messages
 

@@ -12,7 +12,7 @@ import torch
 
 from diffpool.data.categories import Categories, Label, Names, common_type
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 
 MAX_NAME = 4000  # characters of a class: Python does not write longer integers
 
@@ -137,16 +137,10 @@ def _class_name(g: int, value: Any) -> str:
         name = ""
     if not name or len(name) > MAX_NAME:
         raise DataError(
-            f"graph {g}: expected a class of 1 to {MAX_NAME} valid characters, got {_kind_of_text(value)}. "
+            f"graph {g}: expected a class of 1 to {MAX_NAME} valid characters, got {shortened(value)}. "
             "Choose a shorter name."
         )
     return name
-
-
-def _kind_of_text(value: Any) -> str:
-    if isinstance(value, int):
-        return f"an integer of {value.bit_length()} bits"
-    return shortened(value)
 
 
 def targets(rows: list[list[Any]]) -> np.ndarray:
@@ -258,12 +252,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         value = as_array("tensor", value)
     value = value.tolist() if hasattr(value, "tolist") else value
-    return list(value) if isinstance(value, tuple) else value
-
-
-def shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:57]}…"
+    if isinstance(value, list | tuple):
+        return [member.tolist() if hasattr(member, "tolist") else member for member in value]
+    return value
 
 
 def type_name(value: Any) -> str:

@@ -243,3 +243,11 @@ def test_two_keys_with_the_same_text_are_an_error() -> None:
     graph.nodes[0].update({1: 0.5, "1": 0.7})
     with pytest.raises(DataError, match="expected attributes of nodes with different names, got 1"):
         as_raw([graph])
+
+
+@pytest.mark.parametrize("form", [list, tuple])
+def test_vectors_may_have_numbers_of_numpy(form: type) -> None:
+    graph = nx.path_graph(2)
+    values = [np.float32(0.5), np.int64(2), np.array(3.0)]
+    nx.set_node_attributes(graph, {n: form(values) for n in graph}, "x")
+    assert as_raw([graph]).node_attributes.tolist() == [[0.5, 2, 3]] * 2
