@@ -23,9 +23,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, single_split
+from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, hold_out, single_split
 from diffpool.data.categories import label_array
-from diffpool.data.convert.values import check_count, given_classes, given_targets
+from diffpool.data.convert.values import as_array, check_count, given_classes, given_targets
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for, trivial_pooling
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
@@ -38,6 +38,9 @@ PARAMETERS = {
     for name, setting in METHOD_SETTINGS.items()
     if name != "seed"
 }
+
+
+MIN_SPLIT = 3  # graphs; fewer are used both for training and for validation
 
 
 class _Estimator(BaseEstimator):
@@ -92,7 +95,7 @@ class _Estimator(BaseEstimator):
             raise DataError("expected a class for every graph, got none: pass them as y")
         return replace(raw, classes=replace(raw.classes, type="float")) if floats else raw
 
-    def _fit(self, raw: RawGraphs, sample_weight: Any) -> Self:
+    def _fit(self, raw: RawGraphs, sample_weight: Any, graphs: Any) -> Self:
         share = self.validation
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
             raise SettingError(
@@ -103,17 +106,22 @@ class _Estimator(BaseEstimator):
         if self.edge_features:
             changes.setdefault("conv", "edge-sage")
         method = settings_for(self.method, raw.name, seed=self._seed(), **changes)
+        weights = None if sample_weight is None else _weights(sample_weight, len(raw))
+        if weights is not None and not weights.all():  # else they could be all that validates
+            raw, weights = raw[weights > 0], weights[weights > 0]
         edges, device = method.architecture.edges, select_device(self.device)
         dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(device)
         if message := trivial_pooling(method.architecture, dataset):
             warnings.warn(message, stacklevel=3)
-        if sample_weight is not None:
-            dataset = replace(dataset, weights=_weights(sample_weight, dataset))
+        if weights is not None:
+            dataset = replace(dataset, weights=torch.from_numpy(weights).to(dataset.x))
         fold = self._fold(dataset, method.training.seed)
         outcome = fit(method, dataset, fold, watch=self._watch)
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs
-        self.n_features_in_ = dataset.num_features
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+        if isinstance(graphs, np.ndarray) and graphs.dtype == object and graphs.ndim == 2:
+            self.n_features_in_ = graphs.shape[1]  # a list of graphs has no columns
         return self
 
     def _seed(self) -> int:
@@ -125,12 +133,25 @@ class _Estimator(BaseEstimator):
         return self.random_state
 
     def _fold(self, dataset: GraphDataset, seed: int) -> Fold:
-        """The training and validation graphs; with too few graphs, both are all graphs."""
+        """The training and validation graphs; with fewer than MIN_SPLIT graphs, both are all graphs."""
+        graphs, y = np.arange(len(dataset)), dataset.y.cpu().numpy()
+        if len(graphs) < MIN_SPLIT:
+            warnings.warn(
+                f"{len(graphs)} graphs are too few to hold some out for validation: all of them are used for training "
+                "and to choose the best epoch",
+                stacklevel=4,
+            )
+            return Fold(graphs, graphs, graphs[:0])
         try:
-            return single_split(dataset.y.cpu(), seed, self.validation, test=0)
-        except DataError:
-            everything = np.arange(len(dataset))
-            return Fold(everything, everything, everything[:0])
+            return single_split(y, seed, self.validation, test=0)
+        except (
+            DataError
+        ):  # a class has a single graph, or there are more classes than validation graphs
+            groups = np.zeros(len(y), np.int64) if dataset.regression else y
+            common = graphs[np.bincount(groups)[groups] > 1]  # a single graph of a class trains
+            common = common if len(common) >= MIN_SPLIT else graphs
+            _, validation = hold_out(common, groups, seed, self.validation)
+            return Fold(np.setdiff1d(graphs, validation), validation, graphs[:0])
 
     def _watch(self, row: Epoch) -> None:
         if self.verbose:
@@ -217,7 +238,7 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
         `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
         """
-        self._fit(self._with_classes(graphs, y), sample_weight)
+        self._fit(self._with_classes(graphs, y), sample_weight, graphs)
         self.classes_: np.ndarray = label_array(self.model_.card.class_names)
         return self
 
@@ -284,7 +305,7 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
         raw = self._raw(graphs, None if y is None else given_targets(y))
         if raw.targets is None:
             raise DataError("expected a target for every graph, got none: pass them as y")
-        return self._fit(replace(raw, classes=None), sample_weight)
+        return self._fit(replace(raw, classes=None), sample_weight, graphs)
 
     def __sklearn_tags__(self) -> Any:
         tags = _graph_tags(super().__sklearn_tags__())
@@ -318,17 +339,22 @@ def _graph_tags(tags: Any) -> Any:
     return tags
 
 
-def _weights(values: Any, dataset: GraphDataset) -> torch.Tensor:
-    """Weights of the graphs, scaled to mean 1: the learning rate and clipping keep their meaning."""
+def _weights(values: Any, count: int) -> np.ndarray:
+    """Weights of the graphs, [B]. Those above 0 have mean 1: the learning rate and clipping keep their meaning."""
+    if np.ma.is_masked(values):
+        raise DataError("expected sample_weight without masked values, got some")
     try:
-        weights = np.asarray(values, dtype=np.float64)
+        weights = np.asarray(as_array("sample_weight", values), dtype=np.float64)
     except (TypeError, ValueError):
         weights = np.empty(0)
-    if weights.shape != (len(dataset),) or not np.isfinite(weights).all() or (weights < 0).any():
+    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError(
-            f"expected sample_weight as {len(dataset)} numbers of at least 0, one for each graph, "
+            f"expected sample_weight as {count} numbers of at least 0, one for each graph, "
             f"got {np.shape(values)}, or negative or infinite ones"
         )
-    if weights.sum() <= 0:
+    if not weights.any():
         raise DataError("expected sample_weight with some numbers above 0, got only 0")
-    return torch.from_numpy(weights / weights.mean()).to(dataset.x)
+    weights = (
+        (weights / weights.max()).astype(np.float32).astype(np.float64)
+    )  # sums of 1e308 overflow
+    return weights / weights[weights > 0].mean()

@@ -17,8 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import diffpool
-from diffpool import DiffPoolClassifier, DiffPoolRegressor, RawGraphs, as_raw, load_model
+from diffpool import DiffPoolClassifier, DiffPoolRegressor, RawGraphs, as_raw, estimator, load_model
 from diffpool.architecture import Architecture
+from diffpool.data import Fold
 from diffpool.errors import DataError, SettingError
 from diffpool.settings import list_settings
 from diffpool.training import Training
@@ -460,3 +461,72 @@ def test_targets_that_are_not_numbers_are_not_scored() -> None:
         model.score(graphs, ["a"] * 20)
     with pytest.raises(DataError, match="expected one y for each of 20 graphs, got 1"):
         model.score(graphs, [1.0])
+
+
+# --- the validation graphs
+
+
+def folds(monkeypatch: pytest.MonkeyPatch) -> list[Fold]:
+    """Collects the fold of every fit."""
+    found: list[Fold] = []
+    fit = estimator.fit
+
+    def watched(method: object, dataset: object, fold: Fold, **more: object) -> object:
+        found.append(fold)
+        return fit(method, dataset, fold, **more)
+
+    monkeypatch.setattr(estimator, "fit", watched)
+    return found
+
+
+@pytest.mark.parametrize("rare", [1, 3])
+def test_a_rare_class_does_not_prevent_validation(
+    monkeypatch: pytest.MonkeyPatch, rare: int
+) -> None:
+    found = folds(monkeypatch)
+    graphs, y = graphs_and_classes(60)
+    y[:rare] = np.arange(2, 2 + rare)  # classes with one graph each
+    for seed in range(3):
+        DiffPoolClassifier(epochs=1, hidden=4, seed=seed).fit(graphs, y)
+        fold = found[-1]
+        assert sorted(np.concatenate([fold.train, fold.validation])) == list(range(60))
+        assert len(fold.validation) == 6
+        assert set(range(rare)) <= set(fold.train.tolist())  # else they are never learned
+
+
+@pytest.mark.parametrize("kind", [DiffPoolClassifier, DiffPoolRegressor])
+def test_three_graphs_are_split_and_fewer_are_used_twice_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    found = folds(monkeypatch)
+    graphs, y = graphs_and_classes(3)
+    kind(epochs=1, hidden=4).fit(graphs, y)
+    assert (len(found[0].train), len(found[0].validation)) == (2, 1)
+    with pytest.warns(UserWarning, match="2 graphs are too few to hold some out for validation"):
+        kind(epochs=1, hidden=4).fit(graphs[:2], y[:2])
+    assert found[1].train.tolist() == found[1].validation.tolist() == [0, 1]
+
+
+def test_a_graph_of_weight_0_is_as_if_it_were_not_there() -> None:
+    graphs, y = graphs_and_classes(40)
+    weight = np.where(np.arange(40) % 5 == 0, 0, 2.0)
+    kept = weight > 0
+    some = [graph for graph, own in zip(graphs, kept, strict=True) if own]
+    weighted = DiffPoolClassifier(**QUICK).fit(graphs, y, sample_weight=weight)
+    expected = DiffPoolClassifier(**QUICK).fit(some, y[kept])
+    np.testing.assert_allclose(
+        weighted.predict_proba(graphs), expected.predict_proba(graphs), rtol=1e-5
+    )
+    alone = DiffPoolClassifier(epochs=1, hidden=4).fit(graphs, y, sample_weight=y)
+    assert alone.classes_.tolist() == [0, 1]  # also a class whose graphs all have the weight 0
+
+
+def test_huge_sample_weights_are_like_others() -> None:
+    graphs, y = graphs_and_classes(24)
+    models = [
+        DiffPoolClassifier(**{**QUICK, "epochs": 2}).fit(graphs, y, sample_weight=[weight] * 24)
+        for weight in (1.0, 1e308, 1e-308)
+    ]
+    plain, *others = (model.predict_proba(graphs) for model in models)
+    for other in others:
+        assert np.array_equal(plain, other)
