@@ -1,7 +1,9 @@
 """Errors that a user can fix. The command line prints them on one line and exits with status 2."""
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class DiffPoolError(Exception):
@@ -29,6 +31,26 @@ class TrainingError(DiffPoolError):
     def __init__(self, message: str, model: int | None = None):
         super().__init__(message)
         self.model = model
+
+
+MAX_SHOWN = 100  # characters of a value in a message
+_REPR = reprlib.Repr()  # does not write out long lists
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 4 * MAX_SHOWN  # their middle is left out
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20
+
+
+def shortened(value: Any) -> str:
+    """A value as Python shows it, in one line of at most MAX_SHOWN characters."""
+    try:
+        return cut(_REPR.repr(value))
+    except ValueError:  # Python does not write thousands of digits
+        return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else "a value"
+
+
+def cut(text: str, length: int = MAX_SHOWN) -> str:
+    """Text in one line of at most this length."""
+    line = " ".join(part.strip() for part in text[: 4 * length].splitlines())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = ". ") -> str:

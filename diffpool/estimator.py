@@ -13,6 +13,7 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -22,7 +23,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, single_split
+from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, hold_out, single_split
+from diffpool.data.categories import label_array
+from diffpool.data.convert.values import as_array, check_count, given_classes, given_targets
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for, trivial_pooling
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
@@ -35,6 +38,9 @@ PARAMETERS = {
     for name, setting in METHOD_SETTINGS.items()
     if name != "seed"
 }
+
+
+MIN_SPLIT = 3  # graphs; fewer are used both for training and for validation
 
 
 class _Estimator(BaseEstimator):
@@ -82,44 +88,40 @@ class _Estimator(BaseEstimator):
 
     def _with_classes(self, graphs: Any, y: Any) -> RawGraphs:
         """The graphs with the classes `y`, or with their own. Floats in `y` are classes, as in scikit-learn."""
-        if np.ma.is_masked(y):
-            raise DataError(
-                "y: expected no masked values, got some. Fill them, or remove these graphs."
-            )
-        values = None if y is None else np.asarray(y.cpu() if isinstance(y, torch.Tensor) else y)
-        floats = values is not None and values.ndim == 1 and values.dtype.kind == "f"
-        if values is not None and floats and not np.isfinite(values).all():
-            graph = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise DataError(
-                f"graph {graph}: expected a class, got {values[graph]}. Remove graphs without a class."
-            )
-        given = values.astype(float).astype(str) if values is not None and floats else values
-        raw = self._raw(graphs, given)
+        values = None if y is None else given_classes(y)
+        floats = values is not None and all(type(value) is float for value in values)
+        raw = self._raw(graphs, list(map(str, values)) if values and floats else values)
         if raw.classes is None:
             raise DataError("expected a class for every graph, got none: pass the classes as y")
         return replace(raw, classes=replace(raw.classes, type="float")) if floats else raw
 
-    def _fit(self, raw: RawGraphs, sample_weight: Any) -> Self:
-        if not 0 < self.validation < 1:
+    def _fit(self, raw: RawGraphs, sample_weight: Any, graphs: Any) -> Self:
+        share = self.validation
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
             raise SettingError(
-                f"expected validation to be a fraction above 0 and below 1, got {self.validation}"
+                f"expected validation, a fraction of the graphs, above 0 and below 1, got {share!r}"
             )
         values = {setting.name: getattr(self, name) for name, setting in PARAMETERS.items()}
         changes = {name: value for name, value in values.items() if value is not None}
         if self.edge_features:
             changes.setdefault("conv", "edge-sage")
         method = settings_for(self.method, raw.name, seed=self._seed(), **changes)
+        weights = None if sample_weight is None else _weights(sample_weight, len(raw))
+        if weights is not None and not weights.all():  # else they could be all that validates
+            raw, weights = raw[weights > 0], weights[weights > 0]
         edges, device = method.architecture.edges, select_device(self.device)
         dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(device)
         if message := trivial_pooling(method.architecture, dataset):
             warnings.warn(message, stacklevel=3)
-        if sample_weight is not None:
-            dataset = replace(dataset, weights=_weights(sample_weight, dataset))
+        if weights is not None:
+            dataset = replace(dataset, weights=torch.from_numpy(weights).to(dataset.x))
         fold = self._fold(dataset, method.training.seed)
         outcome = fit(method, dataset, fold, watch=self._watch)
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs
-        self.n_features_in_ = dataset.num_features
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+        if isinstance(graphs, np.ndarray) and graphs.dtype == object and graphs.ndim == 2:
+            self.n_features_in_ = graphs.shape[1]  # a list of graphs has no columns
         return self
 
     def _seed(self) -> int:
@@ -131,12 +133,25 @@ class _Estimator(BaseEstimator):
         return self.random_state
 
     def _fold(self, dataset: GraphDataset, seed: int) -> Fold:
-        """The training and validation graphs; if there are too few graphs, both contain all of them."""
+        """The training and validation graphs; with fewer than MIN_SPLIT graphs, both are all graphs."""
+        graphs, y = np.arange(len(dataset)), dataset.y.cpu().numpy()
+        if len(graphs) < MIN_SPLIT:
+            warnings.warn(
+                f"{len(graphs)} graphs are too few to hold some out for validation: all of them are used for training "
+                "and to choose the best epoch",
+                stacklevel=4,
+            )
+            return Fold(graphs, graphs, graphs[:0])
         try:
-            return single_split(dataset.y.cpu(), seed, self.validation, test=0)
-        except DataError:
-            everything = np.arange(len(dataset))
-            return Fold(everything, everything, everything[:0])
+            return single_split(y, seed, self.validation, test=0)
+        except (
+            DataError
+        ):  # a class has a single graph, or there are more classes than validation graphs
+            groups = np.zeros(len(y), np.int64) if dataset.regression else y
+            common = graphs[np.bincount(groups)[groups] > 1]  # a single graph of a class trains
+            common = common if len(common) >= MIN_SPLIT else graphs
+            _, validation = hold_out(common, groups, seed, self.validation)
+            return Fold(np.setdiff1d(graphs, validation), validation, graphs[:0])
 
     def _watch(self, row: Epoch) -> None:
         if self.verbose:
@@ -148,12 +163,12 @@ class _Estimator(BaseEstimator):
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] for each pooling."""
         check_is_fitted(self)
-        return self.model_.clusters(self._raw(graphs))
+        return self.model_.clusters(graphs)
 
     def transform(self, graphs: Any) -> np.ndarray:
         """The embedding of each graph, the input of the output layers: [B, D]."""
         check_is_fitted(self)
-        return self.model_.embed(self._raw(graphs))
+        return self.model_.embed(graphs)
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
         """Write a model directory, which `diffpool.load_model` and `diffpool predict` read.
@@ -223,8 +238,8 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
         `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
         """
-        self._fit(self._with_classes(graphs, y), sample_weight)
-        self.classes_: np.ndarray = np.array(self.model_.card.class_names)
+        self._fit(self._with_classes(graphs, y), sample_weight, graphs)
+        self.classes_: np.ndarray = label_array(self.model_.card.class_names)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -238,25 +253,32 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
     def predict_proba(self, graphs: Any) -> np.ndarray:
         """The probability of each class in `classes_`: [B, C]."""
         check_is_fitted(self)
-        return self.model_.predict_proba(self._raw(graphs))
+        return self.model_.predict_proba(graphs)
 
     def predict_log_proba(self, graphs: Any) -> np.ndarray:
         """The logarithm of the probability of each class in `classes_`: [B, C]."""
         check_is_fitted(self)
-        return self.model_.predict_log_proba(self._raw(graphs))
+        return self.model_.predict_log_proba(graphs)
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy, from 0 to 1."""
-        found = self.predict(graphs)
+        found: list[Any] = self.predict(graphs).tolist()
         if y is None:
-            classes = self._with_classes(graphs, None).classes
-            assert classes is not None
-            y = np.array(classes.labels())[classes.codes[:, 0]]
-            if (
-                y.dtype.kind != found.dtype.kind
-            ):  # the same names, for example from another file format
-                y, found = y.astype(str), found.astype(str)
-        return float(accuracy_score(y, found, sample_weight=sample_weight))
+            classes = self.model_.read(graphs).classes
+            if classes is None:
+                raise DataError("expected a class for every graph, got none: pass them as y")
+            given: list[Any] = classes.words()  # the type may differ between file formats
+            found = list(map(str, found))
+        else:
+            given = given_classes(y)
+            check_count(given, len(found))
+            expected, got = type(found[0]), type(given[0])
+            if str in (expected, got) and expected is not got:
+                raise DataError(
+                    f"expected classes of the type {expected.__name__}, as in fit, got {got.__name__}"
+                )
+        hits = [a == b for a, b in zip(given, found, strict=True)]
+        return float(accuracy_score([True] * len(hits), hits, sample_weight=sample_weight))
 
 
 @_with_settings_in_docs
@@ -280,10 +302,10 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
 
         `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
         """
-        raw = self._raw(graphs, None if y is None else np.asarray(y, dtype=np.float64))
+        raw = self._raw(graphs, None if y is None else given_targets(y))
         if raw.targets is None:
-            raise DataError("expected a target for every graph, got none: pass the targets as y")
-        return self._fit(replace(raw, classes=None), sample_weight)
+            raise DataError("expected a target for every graph, got none: pass them as y")
+        return self._fit(replace(raw, classes=None), sample_weight, graphs)
 
     def __sklearn_tags__(self) -> Any:
         tags = _graph_tags(super().__sklearn_tags__())
@@ -293,17 +315,17 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
     def predict(self, graphs: Any) -> np.ndarray:
         """The targets of each graph: [B], or [B, T] for several targets."""
         check_is_fitted(self)
-        return self.model_.predict(self._raw(graphs))
+        return self.model_.predict(graphs)
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination R²."""
         if y is None:
-            y = self._raw(graphs).targets
+            y = self.model_.read(graphs).targets
             if y is None:
-                raise DataError(
-                    "expected a target for every graph, got none: pass the targets as y"
-                )
-        return float(r2_score(y, self.predict(graphs), sample_weight=sample_weight))
+                raise DataError("expected a target for every graph, got none: pass them as y")
+        expected, found = given_targets(y), self.predict(graphs)
+        check_count(expected, len(found))
+        return float(r2_score(expected, found, sample_weight=sample_weight))
 
 
 def _graph_tags(tags: Any) -> Any:
@@ -317,17 +339,22 @@ def _graph_tags(tags: Any) -> Any:
     return tags
 
 
-def _weights(values: Any, dataset: GraphDataset) -> torch.Tensor:
-    """The weights of the graphs, scaled to mean 1, so that the learning rate and clipping keep their meaning."""
+def _weights(values: Any, count: int) -> np.ndarray:
+    """Weights of the graphs, [B]. Those above 0 have mean 1: the learning rate and clipping keep their meaning."""
+    if np.ma.is_masked(values):
+        raise DataError("expected sample_weight without masked values, got some")
     try:
-        weights = np.asarray(values, dtype=np.float64)
+        weights = np.asarray(as_array("sample_weight", values), dtype=np.float64)
     except (TypeError, ValueError):
         weights = np.empty(0)
-    if weights.shape != (len(dataset),) or not np.isfinite(weights).all() or (weights < 0).any():
+    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError(
-            f"expected sample_weight as {len(dataset)} finite numbers of at least 0, one for each graph, "
+            f"expected sample_weight as {count} numbers of at least 0, one for each graph, "
             f"got {np.shape(values)}, or negative or infinite ones"
         )
-    if weights.sum() <= 0:
-        raise DataError("expected sample_weight with some values above 0, got only zeros")
-    return torch.from_numpy(weights / weights.mean()).to(dataset.x)
+    if not weights.any():
+        raise DataError("expected sample_weight with some numbers above 0, got only 0")
+    weights = (
+        (weights / weights.max()).astype(np.float32).astype(np.float64)
+    )  # sums of 1e308 overflow
+    return weights / weights[weights > 0].mean()

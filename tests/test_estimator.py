@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -16,8 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import diffpool
-from diffpool import DiffPoolClassifier, DiffPoolRegressor, RawGraphs, as_raw, load_model
+from diffpool import DiffPoolClassifier, DiffPoolRegressor, RawGraphs, as_raw, estimator, load_model
 from diffpool.architecture import Architecture
+from diffpool.data import Fold
 from diffpool.errors import DataError, SettingError
 from diffpool.settings import list_settings
 from diffpool.training import Training
@@ -350,3 +352,181 @@ def test_a_seed_of_64_bits_works_and_a_larger_one_is_an_error() -> None:
     assert np.array_equal(first, second)
     with pytest.raises(SettingError, match="expected seed from 0 to 18446744073709551615, got"):
         DiffPoolClassifier(epochs=1, seed=2**64).fit(graphs, y)
+
+
+# --- classes and targets in any form
+
+
+ONE_TYPE = r"graph 1: expected classes of one type, like .* of graph 0, got"
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([np.nan, "a"] * 10, "graph 0: expected a class, got nan"),
+        ([None, "a"] * 10, "graph 0: expected a class, got None"),
+        ([1, "a"] * 10, ONE_TYPE),
+        (["1", 1] * 10, ONE_TYPE),
+        ([True, 2] * 10, ONE_TYPE),
+        ([2**60 + 1, 0.5] * 10, ONE_TYPE),
+        ([[1], [1, 2]] * 10, r"graph 1: expected a class, got \[1, 2\]"),
+        ([[0, 1]] * 20, r"graph 0: expected a class, got \[0, 1\]"),
+        ("ab" * 10, "expected y as a list or array, got str"),
+        (3, "expected y as a list or array, got int"),
+    ],
+)
+def test_classes_that_are_not_classes_are_errors(y: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        DiffPoolClassifier(epochs=1).fit(pairs(np.arange(20.0)), y)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (torch.tensor([0.5, 1.5] * 10, requires_grad=True), [0.5, 1.5]),
+        (torch.tensor([0.5, 1.5] * 10, dtype=torch.bfloat16), [0.5, 1.5]),
+        (np.arange(20)[:, None] % 2, [0, 1]),
+        ([0, 1.5] * 10, [0.0, 1.5]),
+        ([0.0, -0.0, 1.0, 1.0] * 5, [0.0, 1.0]),
+        (np.array([0, 1] * 10, object), [0, 1]),
+        ([-1, 2**63] * 10, [-1, 2**63]),
+        (["a", "a\0"] * 10, ["a", "a\0"]),
+    ],
+)
+def test_classes_in_any_form_are_returned_as_they_were_given(
+    y: object, classes: list, tmp_path: Path
+) -> None:
+    model = DiffPoolClassifier(epochs=1, hidden=4).fit(pairs(np.arange(20.0) % 2), y)
+    assert model.classes_.tolist() == classes
+    assert list(map(type, model.classes_.tolist())) == list(map(type, classes))
+    model.save(tmp_path)
+    found = load_model(tmp_path).predict(pairs(np.arange(4.0)))
+    assert all(any(type(v) is type(c) and v == c for c in classes) for v in found.tolist())
+    expected = model.predict(pairs(np.arange(20.0) % 2))
+    assert model.score(pairs(np.arange(20.0) % 2), expected.tolist()) == 1
+
+
+def test_classes_of_another_type_are_not_scored() -> None:
+    graphs, y = pairs(np.arange(20.0) % 2), [0, 1] * 10
+    model = DiffPoolClassifier(epochs=1, hidden=4).fit(graphs, y)
+    with pytest.raises(DataError, match="expected classes of the type int, as in fit, got str"):
+        model.score(graphs, list(map(str, y)))
+    with pytest.raises(DataError, match="expected one y for each of 20 graphs, got 19"):
+        model.score(graphs, y[1:])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ma.masked_array(np.arange(20.0), [True] + [False] * 19), "expected no masked values"),
+        (["a"] * 20, "graph 0: expected finite numbers as targets"),
+        ([None] * 20, "graph 0: expected finite numbers as targets"),
+        ([np.nan] * 20, "graph 0: expected finite numbers as targets"),
+        ([10**400] * 20, "graph 0: expected finite numbers as targets"),
+        ([[1.0], [1.0, 2.0]] * 10, "graph 1: expected 1 targets, as in graph 0, got 2"),
+        ("a" * 20, "expected y as a list or array, got str"),
+    ],
+)
+def test_targets_that_are_not_numbers_are_errors(y: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        DiffPoolRegressor(epochs=1).fit(pairs(np.arange(20.0)), y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        torch.arange(20.0, requires_grad=True),
+        torch.arange(20.0, dtype=torch.bfloat16),
+        list(range(20)),
+        np.arange(20),
+        np.ma.masked_array(np.arange(20.0)),
+    ],
+)
+def test_targets_may_have_any_form(y: object) -> None:
+    model = DiffPoolRegressor(epochs=1, hidden=4).fit(pairs(np.arange(20.0)), y)
+    assert model.model_.card.target_mean[0] == pytest.approx(9.5, abs=1.5)
+
+
+@pytest.mark.parametrize("validation", ["0.1", None, np.nan, [0.1], True])
+def test_a_validation_that_is_not_a_fraction_is_an_error(validation: object) -> None:
+    with pytest.raises(SettingError, match="expected validation, a fraction of the graphs"):
+        DiffPoolClassifier(validation=validation).fit(pairs(np.arange(20.0)), [0, 1] * 10)
+
+
+def test_targets_that_are_not_numbers_are_not_scored() -> None:
+    graphs = pairs(np.arange(20.0))
+    model = DiffPoolRegressor(epochs=1, hidden=4).fit(graphs, np.arange(20.0))
+    assert model.score(graphs, torch.arange(20.0, requires_grad=True)) <= 1
+    with pytest.raises(DataError, match="graph 0: expected finite numbers as targets"):
+        model.score(graphs, ["a"] * 20)
+    with pytest.raises(DataError, match="expected one y for each of 20 graphs, got 1"):
+        model.score(graphs, [1.0])
+
+
+# --- the validation graphs
+
+
+def folds(monkeypatch: pytest.MonkeyPatch) -> list[Fold]:
+    """Collects the fold of every fit."""
+    found: list[Fold] = []
+    fit = estimator.fit
+
+    def watched(method: object, dataset: object, fold: Fold, **more: object) -> object:
+        found.append(fold)
+        return fit(method, dataset, fold, **more)
+
+    monkeypatch.setattr(estimator, "fit", watched)
+    return found
+
+
+@pytest.mark.parametrize("rare", [1, 3])
+def test_a_rare_class_does_not_prevent_validation(
+    monkeypatch: pytest.MonkeyPatch, rare: int
+) -> None:
+    found = folds(monkeypatch)
+    graphs, y = graphs_and_classes(60)
+    y[:rare] = np.arange(2, 2 + rare)  # classes with one graph each
+    for seed in range(3):
+        DiffPoolClassifier(epochs=1, hidden=4, seed=seed).fit(graphs, y)
+        fold = found[-1]
+        assert sorted(np.concatenate([fold.train, fold.validation])) == list(range(60))
+        assert len(fold.validation) == 6
+        assert set(range(rare)) <= set(fold.train.tolist())  # else they are never learned
+
+
+@pytest.mark.parametrize("kind", [DiffPoolClassifier, DiffPoolRegressor])
+def test_three_graphs_are_split_and_fewer_are_used_twice_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    found = folds(monkeypatch)
+    graphs, y = graphs_and_classes(3)
+    kind(epochs=1, hidden=4).fit(graphs, y)
+    assert (len(found[0].train), len(found[0].validation)) == (2, 1)
+    with pytest.warns(UserWarning, match="2 graphs are too few to hold some out for validation"):
+        kind(epochs=1, hidden=4).fit(graphs[:2], y[:2])
+    assert found[1].train.tolist() == found[1].validation.tolist() == [0, 1]
+
+
+def test_a_graph_of_weight_0_is_as_if_it_were_not_there() -> None:
+    graphs, y = graphs_and_classes(40)
+    weight = np.where(np.arange(40) % 5 == 0, 0, 2.0)
+    kept = weight > 0
+    some = [graph for graph, own in zip(graphs, kept, strict=True) if own]
+    weighted = DiffPoolClassifier(**QUICK).fit(graphs, y, sample_weight=weight)
+    expected = DiffPoolClassifier(**QUICK).fit(some, y[kept])
+    np.testing.assert_allclose(
+        weighted.predict_proba(graphs), expected.predict_proba(graphs), rtol=1e-5
+    )
+    alone = DiffPoolClassifier(epochs=1, hidden=4).fit(graphs, y, sample_weight=y)
+    assert alone.classes_.tolist() == [0, 1]  # also a class whose graphs all have the weight 0
+
+
+def test_huge_sample_weights_are_like_others() -> None:
+    graphs, y = graphs_and_classes(24)
+    models = [
+        DiffPoolClassifier(**{**QUICK, "epochs": 2}).fit(graphs, y, sample_weight=[weight] * 24)
+        for weight in (1.0, 1e308, 1e-308)
+    ]
+    plain, *others = (model.predict_proba(graphs) for model in models)
+    for other in others:
+        assert np.array_equal(plain, other)

@@ -104,7 +104,7 @@ def test_a_regression_has_embeddings_and_no_probabilities() -> None:
     graphs, y = graphs_and_classes()
     model = DiffPoolRegressor(**QUICK).fit(graphs, y + 0.5)
     assert model.transform(graphs).shape == (24, 8)
-    with pytest.raises(ModelError, match="expected a model of classes, got a regression"):
+    with pytest.raises(ModelError, match="expected a classification model, got a regression"):
         model.model_.predict_log_proba(graphs)
 
 
@@ -116,7 +116,8 @@ def test_bagging_trains_models_with_different_seeds(form: type) -> None:
     graphs, y = graphs_and_classes()
     x, names = as_column(form(graphs)), np.array(["star", "ring"])[y]
     assert x.shape == (24, 1)
-    model = BaggingClassifier(DiffPoolClassifier(**QUICK), n_estimators=3, random_state=0)
+    part = DiffPoolClassifier(**{**QUICK, "epochs": 12})  # of few graphs, so few steps in an epoch
+    model = BaggingClassifier(part, n_estimators=3, random_state=0)
     assert model.fit(x, names).score(x, names) > 0.5
     assert len({member.random_state for member in model.estimators_}) == 3
     assert model.predict_proba(x).shape == (24, 2)
@@ -207,7 +208,7 @@ def test_the_chosen_attributes_are_used_in_training_and_prediction() -> None:
     with pytest.raises(DataError, match="attribute 'name'"):
         DiffPoolClassifier(**settings).fit(graphs, y)
     model = DiffPoolClassifier(**settings, node_attributes=["charge", "element"]).fit(graphs, y)
-    assert model.n_features_in_ == 2
+    assert model.model_.card.num_features == 2
     for result in (model.predict, model.predict_proba, model.transform, model.clusters):
         assert len(result(graphs)) == 24
     assert 0 <= model.score(graphs, y) <= 1
@@ -226,3 +227,15 @@ def test_the_device_is_chosen_automatically(monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("abacus", 3.5):
         with pytest.raises(SettingError, match="expected device to be available on this machine"):
             DiffPoolClassifier(**{**QUICK, "device": name}).fit(graphs, y)
+
+
+def test_the_number_of_columns_is_set_only_for_input_with_columns(
+    fitted: tuple[DiffPoolClassifier, list, np.ndarray],
+) -> None:
+    model, graphs, y = fitted
+    assert not hasattr(model, "n_features_in_")
+    again = clone(model).fit(as_column(graphs), y)
+    assert again.n_features_in_ == 1
+    assert not hasattr(again.fit(graphs, y), "n_features_in_")
+    bagging = BaggingClassifier(clone(model), n_estimators=2, random_state=0)
+    assert len(bagging.fit(as_column(graphs), y).predict(as_column(graphs))) == len(graphs)

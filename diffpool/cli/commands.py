@@ -456,6 +456,7 @@ def predict(
             target=target,
             node_attributes=nodes,
             edge_attributes=edges,
+            names=model.names,
         )
     else:
         raw = read_input(dataset, source, quiet=quiet)

@@ -6,6 +6,7 @@ from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
     from diffpool.data.categories import Categories
+    from diffpool.data.column_names import ColumnNames
     from diffpool.data.convert import as_column, as_raw
     from diffpool.data.dataset import GraphBatch, GraphDataset, sparse_graphs
     from diffpool.data.features import FeatureMap
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Categories",
+    "ColumnNames",
     "FeatureMap",
     "Fold",
     "GraphBatch",
@@ -39,6 +41,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "categories": "Categories",
+        "column_names": "ColumnNames",
         "convert": "as_column as_raw",
         "dataset": "GraphBatch GraphDataset sparse_graphs",
         "features": "FeatureMap",

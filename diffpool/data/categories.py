@@ -61,6 +61,10 @@ class Categories:
     def rows(self, index: np.ndarray | slice) -> Categories:
         return Categories(self.codes[index], self.names, self.type)
 
+    def take_columns(self, index: Sequence[int]) -> Categories:
+        """The columns with these indices, in this order."""
+        return Categories(self.codes[:, index], tuple(self.names[c] for c in index), self.type)
+
     def words(self, column: int = 0) -> list[str]:
         """The category of every row in one column."""
         return [self.names[column][code] for code in self.codes[:, column]]
@@ -86,13 +90,23 @@ class Names(dict[str, int]):
         return np.fromiter(map(self.__getitem__, names), np.int32, len(names))
 
 
+def label_array(labels: Sequence[Label]) -> np.ndarray:
+    """The labels as an array; of objects where NumPy would change them, such as -1 and 2⁶³ to floats."""
+    array = np.array(labels)
+    found = array.tolist()
+    if found != list(labels) or list(map(type, found)) != list(map(type, labels)):
+        array = np.empty(len(labels), object)
+        array[:] = labels
+    return array
+
+
 def looks_like_names(names: int, rows: int) -> bool:
     """Whether this number of distinct strings is close to the number of rows: names of the rows, not categories."""
     return names > MAX_CATEGORIES and 2 * names > rows
 
 
 def common_type(values: Iterable[Any]) -> str:
-    """The type of all these values, as in `Categories.type`; "str" for mixed ones."""
+    """The type of all these values, as in `Categories.type`; "str" for others."""
     found = {type(value).__name__ for value in values}
     return found.pop() if len(found) == 1 and found <= TYPES.keys() else "str"
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from diffpool.data.categories import Categories, looks_like_names
+from diffpool.data.column_names import ColumnNames, missing_attribute
 from diffpool.data.feature_names import EDGE_PARTS, NODE_PARTS
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
 from diffpool.errors import DataError, SettingError, did_you_mean
@@ -55,6 +56,7 @@ class FeatureMap:
     edge_attributes: int = 0
     node_units: tuple[Unit, ...] = ()  # of each column of attributes; empty: all are plain
     edge_units: tuple[Unit, ...] = ()
+    names: ColumnNames | None = None  # of the columns that are used, if the graphs have names
     widths: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -121,6 +123,13 @@ class FeatureMap:
             edge_attributes=raw.edge_attributes.shape[1] if use_edge_attributes else 0,  # type: ignore[union-attr]
             node_units=_units(attributes) if "attributes" in parts else (),
             edge_units=_units(raw.edge_attributes) if use_edge_attributes else (),
+            names=_used_names(
+                raw,
+                node_labels=use_labels,
+                node_attributes=use_attributes,
+                edge_labels="labels" in channels,
+                edge_attributes=use_edge_attributes,
+            ),
         )
 
     @property
@@ -149,21 +158,21 @@ class FeatureMap:
         channels = []
         for part in self.edges:
             if part == "labels":
-                table = _required(raw, "edge_labels", len(self.edge_labels))
+                table = _required(raw, "edge_labels", len(self.edge_labels), self.names)
                 channels.append(_one_hot(table, self.edge_labels, "edge label", unseen))
             else:
-                table = _required(raw, "edge_attributes", self.edge_attributes)
+                table = _required(raw, "edge_attributes", self.edge_attributes, self.names)
                 channels.append(_in_units(raw, "edge_attributes", table, self.edge_units))
         edges = np.concatenate(channels, 1, dtype=np.float32) if channels else None
         return Features(x.astype(np.float32, copy=False), edges, unseen)
 
     def _nodes(self, part: str, raw: RawGraphs, unseen: dict[str, Counter[str]]) -> np.ndarray:
         if part in ("attributes", "raw-attributes"):
-            table = _required(raw, "node_attributes", self.node_attributes)
+            table = _required(raw, "node_attributes", self.node_attributes, self.names)
             units = self.node_units if part == "attributes" else ()
             return _in_units(raw, "node_attributes", table, units)
         if part == "labels":
-            table = _required(raw, "node_labels", len(self.node_labels))
+            table = _required(raw, "node_labels", len(self.node_labels), self.names)
             return _one_hot(table, self.node_labels, "node label", unseen)
         if part == "constant":
             return np.ones((raw.num_nodes, 1), np.float32)
@@ -194,7 +203,8 @@ class FeatureMap:
         units: dict[str, Any] = {
             name: _read_units(values, name) for name in ("node_units", "edge_units")
         }
-        values = {name: value for name, value in values.items() if name not in units}
+        names = _read_names(values)
+        values = {k: v for k, v in values.items() if k not in units and k != "names"}
         if set(values) != {*counts, *lists}:
             raise ValueError(f"unknown or missing fields {sorted(set(values) ^ {*counts, *lists})}")
         for name in counts:
@@ -205,7 +215,7 @@ class FeatureMap:
             if not isinstance(values[name], list):
                 raise ValueError(f"{name} is {values[name]!r}")
             frozen[name] = tuple(_words(names) for names in values[name])
-        return cls(**frozen, **units, **{name: values[name] for name in counts})
+        return cls(**frozen, **units, names=names, **{name: values[name] for name in counts})
 
 
 def _units(attributes: np.ndarray | None) -> tuple[Unit, ...]:
@@ -259,6 +269,19 @@ def _read_units(values: dict[str, Any], name: str) -> tuple[Unit, ...]:
     return tuple((float(zero), float(size)) for zero, size in pairs)
 
 
+def _read_names(values: dict[str, Any]) -> ColumnNames | None:
+    """Names of columns from JSON; None in models of graphs without names, or saved before there were any."""
+    if values.get("names") is None:
+        return None
+    names = ColumnNames.from_json(values["names"])
+    for table in ("node_labels", "node_attributes", "edge_labels", "edge_attributes"):
+        columns = values[table]
+        expected = columns if isinstance(columns, int) else len(columns)
+        if len(getattr(names, table)) != expected:
+            raise ValueError(f"{table} has {expected} columns, got other names: {names!r}")
+    return names
+
+
 def _words(values: Any) -> tuple[str, ...]:
     """A list of distinct strings as a tuple."""
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
@@ -286,18 +309,56 @@ def _default(raw: RawGraphs) -> list[str]:
     return parts or ["degree", "log-degree"]
 
 
-def _required(raw: RawGraphs, field: str, columns: int) -> Any:
+def _used_names(raw: RawGraphs, **used: bool) -> ColumnNames | None:
+    """The names of the columns of the tables that are used; None if the graphs have no names."""
+    if raw.names is None:
+        return None
+    return ColumnNames(**{t: getattr(raw.names, t) if own else () for t, own in used.items()})
+
+
+def _required(raw: RawGraphs, field: str, columns: int, names: ColumnNames | None) -> Any:
+    """The columns of a table that a model was trained on: by name where both have names, or else by position."""
     table = getattr(raw, field)
     what = field.replace("_", " ")
     rows = raw.num_edges if field.startswith("edge") else raw.num_nodes
     if rows == 0:  # a table without rows may be missing, or have any number of columns
         return _empty(field, columns)
+    if names is not None and raw.names is not None:
+        index = _columns_by_name(raw, field, names)
+        return table.take_columns(index) if isinstance(table, Categories) else table[:, index]
     if table is None:
         raise DataError(f"{raw.name}: expected {columns} columns of {what}, got none")
     got = table.columns if isinstance(table, Categories) else table.shape[1]
     if got != columns:
         raise DataError(f"{raw.name}: expected {columns} columns of {what}, got {got}")
     return table
+
+
+def _columns_by_name(raw: RawGraphs, field: str, names: ColumnNames) -> list[int]:
+    """The index of each named column in a table of these graphs."""
+    kind = field.split("_")[0]
+    assert raw.names is not None
+    wanted, found, present = getattr(names, field), getattr(raw.names, field), raw.names.keys(kind)
+    index: list[int] = []
+    for name in dict.fromkeys(wanted):
+        own = [column for column, other in enumerate(found) if other == name]
+        if name not in present:
+            raise DataError(f"{raw.name}: {missing_attribute(kind, name, present)}")
+        if not own:
+            expected, got = (
+                ("words", "numbers") if field.endswith("labels") else ("numbers", "words")
+            )
+            raise DataError(
+                f"{raw.name}: expected {expected} in the {kind} attribute {name!r}, got {got}"
+            )
+        if len(own) != wanted.count(name):
+            count = wanted.count(name)
+            numbers = "number" if count == 1 else "numbers"
+            raise DataError(
+                f"{raw.name}: expected {count} {numbers} in the {kind} attribute {name!r}, got {len(own)}"
+            )
+        index += own
+    return index
 
 
 def _empty(field: str, columns: int) -> Any:

@@ -5,14 +5,16 @@ A folder of such files is a data set. If the files are in subfolders, the name o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from diffpool.data.archive import read_errors
+from diffpool.data.column_names import ColumnNames
 from diffpool.data.convert import as_raw
 from diffpool.data.raw import RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, cut
 
 GRAPH_SUFFIXES = (".gml", ".graphml", ".gexf", ".edgelist")
 
@@ -28,16 +30,19 @@ def read_graph_files(
     path: Path,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    names: ColumnNames | None = None,
 ) -> RawGraphs:
     """The graph in a file, or the graphs in a folder, with all of their attributes or only the chosen ones.
 
-    The class of a graph is its attribute `label`, or the name of the subfolder of `path` that contains it.
+    `names` are the attributes that a model was trained on. Without a choice, attributes that only name the nodes are
+    left out, with a warning.
+    The class of a graph is the attribute `label` of the graph, or the name of the folder inside `path` that it is in.
     """
     files = find_graph_files(path) if path.is_dir() else [path]
     graphs = [_read(file) for file in files]
-    if node_attributes is None:
-        _drop_names(graphs)
-    if edge_attributes is None:
+    if node_attributes is None and names is None:
+        _drop_names(graphs, path)
+    if edge_attributes is None and names is None:
         _drop(("id",), (a for graph in graphs for *_, a in graph.edges(data=True)))
     inner = [file.parent != path for file in files] if path.is_dir() else [False]
     if any(inner) and not all(inner):
@@ -53,6 +58,7 @@ def read_graph_files(
             path.stem if path.is_file() else path.resolve().name,
             node_attributes=node_attributes,
             edge_attributes=edge_attributes,
+            names=names,
         )
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
@@ -77,8 +83,8 @@ def _read(path: Path) -> Any:
             return read(path)
         except (DataError, OSError, MemoryError):
             raise
-        except Exception as error:  # parsers raise many types of exceptions
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        except Exception as error:  # whatever the parser stumbles over
+            reason = cut(str(error)) if str(error) else type(error).__name__
             raise DataError(
                 f"{path}: expected a graph in {path.suffix[1:]} format, but the file cannot be parsed ({reason}). "
                 "Is it complete?"
@@ -96,11 +102,21 @@ def _edge_list(nx: Any, path: Path) -> Any:
     return nx.parse_edgelist(lines, data=(("weight", float),))
 
 
-def _drop_names(graphs: list[Any]) -> None:
-    """Remove `label` and `name` of the nodes if they are only names: unique within each graph."""
+def _drop_names(graphs: list[Any], path: Path) -> None:
+    """Remove `label` and `name` of the nodes if they only name the nodes: no two nodes of a graph have the same.
+
+    A warning says so, unless they repeat the ids of the nodes.
+    """
     for key in ("label", "name"):
-        rows = [[a[key] for _, a in graph.nodes(data=True) if key in a] for graph in graphs]
-        if all(len(set(map(repr, row))) == len(row) for row in rows):
+        rows = [[(n, a[key]) for n, a in graph.nodes(data=True) if key in a] for graph in graphs]
+        if all(len({repr(word) for _, word in row}) == len(row) for row in rows):
+            if any(str(node) != str(word) for row in rows for node, word in row):
+                warnings.warn(
+                    f"{path}: the attribute {key!r} of the nodes is left out: no two nodes of a graph have the same. "
+                    "If it is more than a name, choose it with node_attributes (--node-attributes), or read the "
+                    "attributes of a model with names=model.names",
+                    stacklevel=4,
+                )
             _drop((key,), (a for graph in graphs for _, a in graph.nodes(data=True)))
     _drop(
         ("viz",), (a for graph in graphs for _, a in graph.nodes(data=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import gzip
 import json
-import reprlib
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ import numpy as np
 from diffpool.data.archive import max_unpacked
 from diffpool.data.categories import INTEGER, Categories, Label, Names, common_type
 from diffpool.data.raw import MAX_FLOAT, RawGraphs, concatenate, missing_node
-from diffpool.errors import DataError, SettingError
+from diffpool.errors import DataError, SettingError, shortened
 from diffpool.files import atomic_write
 
 # Keys that must be present in all lines or in none, and their fields in RawGraphs.
@@ -33,6 +32,7 @@ SHARED = {
     "target": "targets",
 }
 KEYS = ("id", "nodes", "edges", "directed", *SHARED)
+LABEL_TYPES: dict[type, str] = {str: "a word", int: "an integer", bool: "true or false"}
 COPIED = ("id", "label", "target")  # keys of these that become columns, as all other keys do
 
 MAX_NODES = 10_000_000  # per line: a few bytes can ask for any number of nodes
@@ -183,6 +183,7 @@ class _Chunk:
         self.widths: dict[
             str, tuple[int, int]
         ] = {}  # number of columns, and the line where it was first seen
+        self.label_type: type | None = None  # of the label of the first graph
         self._clear()
 
     def _clear(self) -> None:
@@ -221,12 +222,18 @@ class _Chunk:
     def _check(self, graph: _Graph, line: int) -> None:
         widths = graph.widths
         if not self.first:
-            self.first, self.keys = line, set(widths)
+            self.first, self.keys, self.label_type = line, set(widths), type(graph.label)
         for key in sorted(self.keys ^ set(widths)):
             verb = "lacks" if key in self.keys else "has"
             raise _Fault(
                 f"expected {key} in every graph or in none, but unlike line {self.first} this line {verb} it. "
                 "Add it where it is missing, or remove it everywhere."
+            )
+        if type(graph.label) is not self.label_type:
+            expected_type = LABEL_TYPES[self.label_type or str]
+            raise _Fault(
+                f"expected label to be {expected_type}, as in line {self.first}, got {shortened(graph.label)}. "
+                "Use one type for all labels."
             )
         for key, width in widths.items():
             expected, where = self.widths.setdefault(key, (width, line)) if width else (0, 0)
@@ -292,7 +299,7 @@ def _parse(line: bytes) -> _Graph:
             continue
         rows, what = (nodes, "nodes") if key.startswith("node") else (len(edges), "edges")
         if not isinstance(value, list) or len(value) != rows:
-            got = f"{len(value)}" if isinstance(value, list) else _short(value)
+            got = f"{len(value)}" if isinstance(value, list) else shortened(value)
             raise _Fault(
                 f"expected a list of {key}, one for each of {rows} {what}, got {got}. Are some missing?"
             )
@@ -331,20 +338,20 @@ def _object(line: bytes) -> dict[str, Any]:
             "a number has thousands of digits. Use a number that fits into 64 bits."
         ) from None
     if not isinstance(graph, dict):
-        raise _Fault(f"expected a JSON object, got {_short(graph)}. {ONE_PER_LINE}")
+        raise _Fault(f"expected a JSON object, got {shortened(graph)}. {ONE_PER_LINE}")
     for key in graph:
         if key not in KEYS:
             if near := _meant(key):
-                raise _Fault(f"unknown key {_short(key)}. Did you mean {near}?")
+                raise _Fault(f"unknown key {shortened(key)}. Did you mean {near}?")
             if isinstance(graph[key], list | dict):
                 raise _Fault(
-                    f"expected a string or a number as {_short(key)}, which is not among the keys {', '.join(KEYS)}, "
-                    f"got {_short(graph[key])}. Remove it."
+                    f"expected a string or a number as {shortened(key)}, which is not among the keys "
+                    f"{', '.join(KEYS)}, got {shortened(graph[key])}. Remove it."
                 )
     if "edges" not in graph:
         raise _Fault("edges are missing. Write [] for a graph without edges.")
     if not isinstance(graph.get("directed", False), bool):
-        raise _Fault(f"expected directed to be true or false, got {_short(graph['directed'])}.")
+        raise _Fault(f"expected directed to be true or false, got {shortened(graph['directed'])}.")
     return graph
 
 
@@ -365,7 +372,7 @@ def _columns(graph: dict[str, Any]) -> dict[str, Any]:
             f"{key}{columns[key]}".encode()
         except UnicodeEncodeError:
             raise _Fault(
-                f"{_short(key)}: the text contains an unpaired surrogate. Correct it."
+                f"{shortened(key)}: the text contains an unpaired surrogate. Correct it."
             ) from None
     return columns
 
@@ -378,7 +385,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise _Fault(f"the key {_short(twice)} occurs more than once. Keep only one.")
+        raise _Fault(f"the key {shortened(twice)} occurs more than once. Keep only one.")
     return found
 
 
@@ -387,14 +394,14 @@ def _nodes(graph: dict[str, Any]) -> int:
         nodes = graph["nodes"]
         if type(nodes) is not int or not 0 <= nodes <= MAX_NODES:
             raise _Fault(
-                f"expected nodes to be an integer from 0 to {MAX_NODES}, got {_short(nodes)}."
+                f"expected nodes to be an integer from 0 to {MAX_NODES}, got {shortened(nodes)}."
             )
         return nodes
     for key in ("node_labels", "node_attributes"):
         if key in graph:
             if not isinstance(graph[key], list):
                 raise _Fault(
-                    f"expected a list of {key}, one for each node, got {_short(graph[key])}."
+                    f"expected a list of {key}, one for each node, got {shortened(graph[key])}."
                 )
             return len(graph[key])
     raise _Fault("the number of nodes is missing. Add nodes, node_labels or node_attributes.")
@@ -403,17 +410,17 @@ def _nodes(graph: dict[str, Any]) -> int:
 def _edges(pairs: Any, nodes: int) -> np.ndarray:
     message = "expected edges as pairs of node numbers, such as [[0, 1], [1, 2]], got {}."
     if not isinstance(pairs, list):
-        raise _Fault(message.format(_short(pairs)))
+        raise _Fault(message.format(shortened(pairs)))
     if set(map(type, pairs)) - {list} or set(map(len, pairs)) - {2}:
         odd = next(pair for pair in pairs if type(pair) is not list or len(pair) != 2)
-        raise _Fault(message.format(_short(odd)))
+        raise _Fault(message.format(shortened(odd)))
     flat = list(chain.from_iterable(pairs))
     if set(map(type, flat)) - {int}:
         odd = next(node for node in flat if type(node) is not int)
-        raise _Fault(message.format(_short(odd)))
+        raise _Fault(message.format(shortened(odd)))
     if flat and (min(flat) < 0 or max(flat) >= nodes):
         odd = min(flat) if min(flat) < 0 else max(flat)
-        raise _Fault(missing_node(_short(odd), nodes))
+        raise _Fault(missing_node(shortened(odd), nodes))
     return np.array(flat, np.int64).reshape(-1, 2)
 
 
@@ -422,7 +429,7 @@ def _width(key: str, rows: list[Any]) -> int:
     if set(map(type, rows)) - {list}:
         odd = next(row for row in rows if type(row) is not list)
         raise _Fault(
-            f"expected a list in every row of {key}, got {_short(odd)}. Write [[1], [2]] for one column."
+            f"expected a list in every row of {key}, got {shortened(odd)}. Write [[1], [2]] for one column."
         )
     widths = set(map(len, rows))
     if len(widths) > 1 or 0 in widths:
@@ -438,14 +445,14 @@ def _names(key: str, values: list[Any]) -> list[str]:
     if types - {int, str, bool}:
         odd = next(value for value in values if type(value) not in (int, str, bool))
         raise _Fault(
-            f"expected {key} to be strings or integers, got {_short(odd)}. Write it as a string."
+            f"expected {key} to be strings or integers, got {shortened(odd)}. Write it as a string."
         )
     names = list(map(str, values))
     if int in types and max(map(len, names)) > 18:
         large = next((v for v in values if type(v) is int and abs(v) >= 1 << 63), None)
         if large is not None:
             raise _Fault(
-                f"expected {key} to fit into 64 bits, got {_short(large)}. Write it as a string."
+                f"expected {key} to fit into 64 bits, got {shortened(large)}. Write it as a string."
             )
     if str in types:
         try:
@@ -458,7 +465,9 @@ def _names(key: str, values: list[Any]) -> list[str]:
 def _numbers(key: str, values: list[Any]) -> np.ndarray:
     if set(map(type, values)) - {int, float}:
         odd = next(value for value in values if type(value) not in (int, float))
-        raise _Fault(f"expected {key} to be numbers, got {_short(odd)}. Write strings as labels.")
+        raise _Fault(
+            f"expected {key} to be numbers, got {shortened(odd)}. Write strings as labels."
+        )
     try:
         numbers = np.array(values, np.float64)
     except OverflowError:
@@ -480,10 +489,6 @@ def _weights(values: list[Any]) -> np.ndarray:
     if weights.sum() > MAX_FLOAT:  # the weights of parallel edges are added
         raise _Fault(f"the sum of edge_weights exceeds {MAX_FLOAT:.1e}. Scale them down.")
     return weights.reshape(-1, 1) if len(weights) else np.empty((0, 0))
-
-
-def _short(value: Any) -> str:
-    return reprlib.repr(value)
 
 
 def _objects(raw: RawGraphs) -> Iterator[dict[str, Any]]:

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.data.categories import INTEGER, Categories, Names
+from diffpool.data.categories import INTEGER, Categories, Names, common_type
 from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 
 # The columns of node_labels and their categories; the last one is for all other values.
 ATOM_LABELS: dict[str, tuple[str, ...]] = {
@@ -109,13 +109,14 @@ def _chunks(
     name: str | None,
 ) -> Iterator[RawGraphs]:
     targets = [target] if isinstance(target, str) else list(target or ())
-    molecules = _Molecules(path.stem if name is None else name, f"{path}: ")
+    typed = path.suffix == ".parquet"
+    molecules = _Molecules(path.stem if name is None else name, f"{path}: ", typed)
     rows = _rows(path, [smiles, *([label] if label else []), *targets])
     empty = True
     for line, (text, *cells), row in rows:
         empty = False
         molecules.add_row(row)
-        where = f"{'row' if path.suffix == '.parquet' else 'line'} {line}"
+        where = f"{'row' if typed else 'line'} {line}"
         if label:
             molecules.add_class(cells.pop(0), label, where)
         if targets:
@@ -129,14 +130,17 @@ def _chunks(
         yield molecules.take()
 
 
-def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str], dict[str, str]]]:
-    """Line number, cells of these columns, and cells of all columns, for each row of a CSV or Parquet file."""
+def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[Any], dict[str, Any]]]:
+    """Line number, cells of these columns, and cells of all columns, for each row of a CSV or Parquet file.
+
+    Cells of a CSV file are text; those of a Parquet file have types.
+    """
     if path.suffix == ".parquet":
         header = parquet_columns(path)
         _check_columns(path, header, columns)
         for number, found in parquet_rows(path, header):
-            words = {c: "" if found[c] is None else str(found[c]).strip() for c in header}
-            yield number, [words[c] for c in columns], words
+            typed = {column: _typed_cell(found[column]) for column in header}
+            yield number, [typed[column] for column in columns], typed
         return
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -169,6 +173,14 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str], dict
         ) from error
 
 
+def _typed_cell(value: Any) -> Any:
+    """A word, number or boolean that JSON has, or None; other values as text."""
+    if isinstance(value, str):
+        return value.strip()
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return value if value is None or (isinstance(value, int | float) and finite) else str(value)
+
+
 def _check_columns(path: Path, header: list[str], columns: list[str]) -> None:
     for column in columns:
         if header.count(column) != 1:
@@ -191,7 +203,7 @@ def _unique(header: list[str]) -> list[str]:
 class _Molecules:
     """Collects molecules, and error messages about those that cannot be read."""
 
-    def __init__(self, name: str, prefix: str = ""):
+    def __init__(self, name: str, prefix: str = "", typed: bool = False):
         try:
             from rdkit import Chem, rdBase
         except ImportError as error:
@@ -199,6 +211,7 @@ class _Molecules:
                 "RDKit is required to read molecules. Install it with `pip install 'diffpool[molecules]'`."
             ) from error
         self.name, self.prefix = name, prefix
+        self.typed = typed  # the classes are not text, but have the types of a Parquet file
         self.parse: Callable[[str], Any] = Chem.MolFromSmiles
         self.read: Callable[[str], Any] = Chem.MolFromMolFile
         self.quiet: Callable[[], AbstractContextManager[Any]] = rdBase.BlockLogs
@@ -214,7 +227,7 @@ class _Molecules:
         self.ends = array("q")  # both ends of each bond
         self.bonds = array("i")
         self.bond_numbers = array("d")
-        self.classes: list[str] = []
+        self.classes: list[Any] = []
         self.targets: list[list[float]] = []
         self.columns: dict[str, list[Any]] = {}
         self.label = ""  # the column of the classes
@@ -234,9 +247,17 @@ class _Molecules:
             molecule = None
         if molecule is None or molecule.GetNumAtoms() == 0:
             what = "with at least one atom" if molecule else "that RDKit can read"
-            shown = _short(str(given) if isinstance(given, PurePath) else given)
+            shown = shortened(str(given) if isinstance(given, PurePath) else given)
             self.faults.append(f"{where}: expected {form} {what}, got {shown}")
             return
+        try:
+            self._add(molecule)
+        except RuntimeError:  # of RDKit: rings and hydrogens are not computed
+            self.faults.append(
+                f"{where}: expected a molecule after Chem.SanitizeMol, got one that is not sanitized"
+            )
+
+    def _add(self, molecule: Any) -> None:
         start = len(self.atoms) // len(ATOM_LABELS)
         for atom in molecule.GetAtoms():
             self.atoms.extend(_atom(atom))
@@ -254,22 +275,23 @@ class _Molecules:
             return self.read(str(given))
         return self.parse(given) if isinstance(given, str) else None
 
-    def add_row(self, row: dict[str, str]) -> None:
+    def add_row(self, row: dict[str, Any]) -> None:
         for name, cell in row.items():
             self.columns.setdefault(name, []).append(cell)
 
-    def add_class(self, cell: str, column: str, where: str) -> None:
-        if not cell or cell.lower() == "nan":  # pandas writes NaN for a missing value
-            got = cell or "nothing"
+    def add_class(self, cell: Any, column: str, where: str) -> None:
+        missing = cell is None or cell == ""
+        if missing or str(cell).lower() == "nan":  # pandas writes NaN for a missing value
+            got = "nothing" if missing else cell
             self.faults.append(f"{where}: expected a class in column {column!r}, got {got}")
         self.classes.append(cell)
         self.label = column
 
-    def add_targets(self, cells: list[str], columns: list[str], where: str) -> None:
+    def add_targets(self, cells: list[Any], columns: list[str], where: str) -> None:
         row = [_number(cell) for cell in cells]
         for column, cell, value in zip(columns, cells, row, strict=True):
             if not abs(value) <= MAX_FLOAT:  # or NaN
-                got = _short(cell) if cell else "nothing"
+                got = "nothing" if cell is None or cell == "" else shortened(cell)
                 self.faults.append(f"{where}: expected a number in column {column!r}, got {got}")
         self.targets.append(row)
 
@@ -288,8 +310,10 @@ class _Molecules:
         tables: dict[str, Any] = {}
         if self.classes:
             names = Names()
-            codes = names.codes(self.classes)
+            codes = names.codes(list(map(str, self.classes)))
             kind = "int" if all(map(INTEGER.fullmatch, names)) else "str"
+            if self.typed:
+                kind = common_type(self.classes)
             tables["classes"] = Categories.from_columns([(names, codes)], kind)
             if (
                 kind == "int"
@@ -352,14 +376,9 @@ def _categories(codes: array[int], columns: dict[str, tuple[str, ...]]) -> Categ
     return Categories(np.array(codes, np.int32).reshape(-1, len(columns)), tuple(columns.values()))
 
 
-def _number(cell: str) -> float:
+def _number(cell: Any) -> float:
     """The number in a cell; NaN if it is not a number."""
     try:
-        return float(cell)
-    except ValueError:
+        return math.nan if cell is None or isinstance(cell, bool) else float(cell)
+    except (ValueError, OverflowError):
         return math.nan
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 100 else f"{text[:97]}…"

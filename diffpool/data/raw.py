@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffpool.data.categories import Categories, numerical_order
+from diffpool.data.column_names import ColumnNames
 from diffpool.errors import DataError
 from diffpool.graphs import check_edges
 
@@ -47,6 +48,9 @@ class RawGraphs:
     # Additional columns of the input file, such as an id: a value or None for each graph, by
     # column. They are not used in computations; predictions repeat them.
     columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    names: ColumnNames | None = (
+        None  # of the columns of the node and edge tables, if they have names
+    )
 
     @classmethod
     def from_edges(
@@ -264,6 +268,7 @@ def concatenate(parts: Sequence[RawGraphs], name: str | None = None) -> RawGraph
         ).astype(np.int64),
         directed=any(p.directed for p in parts),
         columns=_joined_columns(parts),
+        names=_common_names(parts),
         **tables,
     )
 
@@ -274,6 +279,26 @@ def _joined_columns(parts: Sequence[RawGraphs]) -> dict[str, list[Any]]:
         name: [v for part in parts for v in part.columns.get(name, [None] * len(part))]
         for name in names
     }
+
+
+def _common_names(parts: Sequence[RawGraphs]) -> ColumnNames | None:
+    """The names of the columns of all parts; None if some part has none."""
+    common: dict[str, Any] = {}
+    for field in (*NODE_TABLES, *EDGE_TABLES):
+        if field == "edge_weights":
+            continue
+        # the columns of a table without rows are unknown
+        tables = [(part.names, getattr(part, field)) for part in parts]
+        filled = [names for names, table in tables if table is not None and len(table)]
+        found = list(dict.fromkeys(getattr(names, field) for names in filled if names is not None))
+        if len(found) > 1:
+            first, other = (", ".join(names) for names in found[:2])
+            raise DataError(
+                f"expected the same columns of {field} in every graph, got {first} and {other}. "
+                "Convert all graphs at once."
+            )
+        common[field] = found[0] if found else ()
+    return ColumnNames(**common) if all(part.names is not None for part in parts) else None
 
 
 def _stack(field: str, values: list[Any]) -> Table:
@@ -301,6 +326,10 @@ def _stack(field: str, values: list[Any]) -> Table:
             )
         )
     types = {v.type for v in values}
+    if field == "classes" and len(types) > 1:
+        raise DataError(
+            f"expected classes of one type in every graph, got {' and '.join(sorted(types))}. Convert them first."
+        )
     kind = types.pop() if len(types) == 1 else "str"
     return Categories(np.stack(codes, 1).astype(np.int32), tuple(names), kind)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diffpool.data.archive import read_errors
+from diffpool.data.column_names import ColumnNames
 from diffpool.data.dataset import GraphDataset
 from diffpool.data.download import Progress
 from diffpool.data.generated import embedded
@@ -50,6 +51,7 @@ def read_raw(
     progress: Progress | None = None,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    names: ColumnNames | None = None,
 ) -> RawGraphs:
     """Read the graphs of a data set, before features are chosen.
 
@@ -64,6 +66,7 @@ def read_raw(
             target=target,
             node_attributes=node_attributes,
             edge_attributes=edge_attributes,
+            names=names,
         )
     _refuse_choice(name, node_attributes, edge_attributes)
     return load_raw(str(name), data_dir, refresh=refresh, progress=progress)
@@ -85,16 +88,18 @@ def read_graphs(
     target: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    names: ColumnNames | None = None,
 ) -> RawGraphs:
     """Read the graphs of a file or folder; docs/own-graphs.md lists the formats.
 
     `smiles`, `label` and `target` are columns of a table of molecules. `node_attributes` and `edge_attributes` choose
-    attributes of GML, GraphML and GEXF files and edge lists; by default all of them are used.
+    attributes of GML, GraphML and GEXF files and edge lists; by default all of them are used. `names` are the
+    attributes that a model was trained on (`TrainedModel.names`), which are read instead.
     """
     path = Path(path)
     form = _form(path, smiles, label, target)
     if form == "graph files":
-        return read_graph_files(path, node_attributes, edge_attributes)
+        return read_graph_files(path, node_attributes, edge_attributes, names)
     _refuse_choice(path, node_attributes, edge_attributes)
     if form == "jsonl":
         return read_jsonl(path)
@@ -119,6 +124,7 @@ def iter_graphs(
     target: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    names: ColumnNames | None = None,
 ) -> Iterator[RawGraphs]:
     """Like `read_graphs`, but `size` graphs at a time. TU folders and folders of graph files are read as a whole."""
     check_size(size)
@@ -134,7 +140,9 @@ def iter_graphs(
         from diffpool.data.molecules import iter_molecules
 
         return iter_molecules(path, size, smiles or "smiles", label, target)
-    raw = read_graphs(path, node_attributes=node_attributes, edge_attributes=edge_attributes)
+    raw = read_graphs(
+        path, node_attributes=node_attributes, edge_attributes=edge_attributes, names=names
+    )
     return (raw[start : start + size] for start in range(0, len(raw), size))
 
 

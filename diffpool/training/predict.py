@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from diffpool.architecture import Architecture
 from diffpool.backends.cpu.threads import threads_for
-from diffpool.data import RawGraphs, as_raw, sparse_graphs
+from diffpool.data import ColumnNames, RawGraphs, as_raw, sparse_graphs
+from diffpool.data.categories import label_array
 from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
@@ -65,16 +66,28 @@ class TrainedModel:
                 members.append(TrainedModel(take(part, [number]), card))
         return members
 
+    @property
+    def names(self) -> ColumnNames | None:
+        """The attributes that the model was trained on; None if its graphs had no names for them."""
+        return None if self.card.feature_map is None else self.card.feature_map.names
+
+    def read(self, graphs: Any) -> RawGraphs:
+        """The graphs, with the attributes that the model was trained on.
+
+        For files: `read_graphs(path, names=model.names)`.
+        """
+        return as_raw(graphs, names=self.names)
+
     def predict(self, graphs: Any) -> np.ndarray:
         """The most likely class of each graph, in its original type: [B]; for regression the targets: [B] or [B, T]."""
         values = self.predict_proba(graphs)
         if not self.card.regression:
-            return np.array(self.card.class_names)[values.argmax(1)]
+            return label_array(self.card.class_names)[values.argmax(1)]
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict_proba(self, graphs: Any) -> np.ndarray:
         """The probability of each class, in the order of `card.class_names`: [B, K]."""
-        outputs = self.outputs(as_raw(graphs))
+        outputs = self.outputs(self.read(graphs))
         for table, counts in outputs.unseen.items():
             warnings.warn(unseen_message(table, counts), stacklevel=3)
         return outputs.values
@@ -88,7 +101,7 @@ class TrainedModel:
         weights = torch.tensor(self._weights()).log()[:, None, None]
         found = [
             (outputs.log_softmax(-1) + weights).logsumexp(0)
-            for outputs, _ in self._member_outputs(as_raw(graphs))
+            for outputs, _ in self._member_outputs(self.read(graphs))
         ]
         return torch.cat(found).numpy()
 
@@ -98,14 +111,14 @@ class TrainedModel:
         For classes, in nats: `entropy`, that of the predicted probabilities, and `disagreement`, the part of it that
         comes from differences between the members of an ensemble: [B]. For targets, `sd` over the members: [B, T].
         """
-        return self.outputs(as_raw(graphs)).uncertainty
+        return self.outputs(self.read(graphs)).uncertainty
 
     def embed(self, graphs: Any) -> np.ndarray:
         """The embedding of each graph, the input of the model's head: [B, D].
 
         For an ensemble, the embeddings of its members next to each other.
         """
-        raw, members = as_raw(graphs), []
+        raw, members = self.read(graphs), []
         for member in self.members:
             vectors: list[Tensor] = []
 
@@ -122,7 +135,7 @@ class TrainedModel:
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""
         found: list[list[np.ndarray]] = []
-        for (prediction, *_), _ in self.members[0]._predictions(as_raw(graphs)):
+        for (prediction, *_), _ in self.members[0]._predictions(self.read(graphs)):
             for g in range(len(prediction.logits)):
                 found.append([a.of_graph(g).cpu().numpy() for a in prediction.assignments])
         return found

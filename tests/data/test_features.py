@@ -13,7 +13,7 @@ import torch
 
 from diffpool.architecture import PAPER
 from diffpool.builder import build
-from diffpool.data import Categories, FeatureMap, GraphDataset, RawGraphs
+from diffpool.data import Categories, ColumnNames, FeatureMap, GraphDataset, RawGraphs
 from diffpool.data.features import MAX_DEGREE, clustering_coefficients
 from diffpool.errors import DataError, SettingError
 from diffpool.training import fit_inputs
@@ -286,3 +286,43 @@ def test_a_map_saved_without_units_has_none() -> None:
     values = json.loads(json.dumps(FeatureMap.choose(two_classes(0, 1)).to_json()))
     del values["node_units"], values["edge_units"]
     assert FeatureMap.from_json(values).node_units == ()
+
+
+def test_columns_are_chosen_by_name() -> None:
+    names = ColumnNames(node_labels=("kind",), node_attributes=("a", "b"))
+    trained = raw_graphs(node_labels=LABELS, node_attributes=ATTRIBUTES, names=names)
+    chosen = FeatureMap.choose(trained, "raw-attributes,labels")
+    assert chosen.names == names
+    assert FeatureMap.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
+    expected = chosen.apply(trained).x
+    more = raw_graphs(
+        node_labels=Categories(np.repeat(LABELS.codes, 2, 1), LABELS.names * 2),
+        node_attributes=np.concatenate([ATTRIBUTES[:, 1:], ATTRIBUTES], 1),
+        names=ColumnNames(node_labels=("other", "kind"), node_attributes=("b", "a", "extra")),
+    )
+    assert np.array_equal(chosen.apply(more).x, expected)
+    unnamed = raw_graphs(node_labels=LABELS, node_attributes=ATTRIBUTES)
+    assert np.array_equal(chosen.apply(unnamed).x, expected)
+    assert FeatureMap.choose(trained, "degree").names == ColumnNames()
+    wrong = raw_graphs(
+        node_labels=LABELS,
+        node_attributes=ATTRIBUTES,
+        names=ColumnNames(node_labels=("kind",), node_attributes=("a", "a")),
+    )
+    with pytest.raises(DataError, match="expected 1 number in the node attribute 'a', got 2"):
+        chosen.apply(wrong)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        3,
+        {"node_labels": ["a"]},
+        {"node_labels": [], "node_attributes": [], "edge_labels": [], "edge_attributes": []},
+        {"node_labels": [1], "node_attributes": [], "edge_labels": [], "edge_attributes": []},
+    ],
+)
+def test_damaged_names_are_an_error(names: Any) -> None:
+    values = FeatureMap.choose(raw_graphs(node_labels=LABELS)).to_json()
+    with pytest.raises((ValueError, TypeError)):
+        FeatureMap.from_json({**values, "names": names})

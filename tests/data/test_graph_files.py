@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,26 @@ def test_without_networkx_the_message_says_what_to_install(
         DataError, match=r"NetworkX is required .*pip install 'diffpool\[networkx\]'"
     ):
         read_graphs(tmp_path / "a.gml")
+
+
+def test_a_label_that_is_left_out_is_said_unless_it_repeats_the_id(tmp_path: Path) -> None:
+    path = tmp_path / "a.gml"
+    nodes = 'node [ id 0 label "C" ] node [ id 1 label "N" ]'
+    path.write_text(f"graph [ {nodes} edge [ source 0 target 1 ] ]")
+    message = r"a\.gml: the attribute 'label' of the nodes is left out: .* node_attributes"
+    with pytest.warns(UserWarning, match=message):
+        read_graphs(path)
+    nx.write_gml(nx.path_graph(3), path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_graphs(path).node_labels is None
+
+
+def test_the_text_of_a_parser_is_shortened(tmp_path: Path) -> None:
+    path = tmp_path / "a.edgelist"
+    path.write_text("a b {'x': " + "y" * 200_000 + "}\n")
+    with pytest.raises(
+        DataError, match=r"a\.edgelist: expected a graph in edgelist format"
+    ) as caught:
+        read_graphs(path)
+    assert len(str(caught.value)) < 500 + len(str(path))

@@ -306,3 +306,11 @@ def test_molecules_that_cannot_be_read_are_named(tmp_path: Path) -> None:
             as_raw([tmp_path / name])
     with pytest.raises(DataError, match="expected a list of graphs, got str"):
         as_raw("CCO")
+
+
+def test_a_molecule_that_is_not_sanitized_is_an_error() -> None:
+    from rdkit import Chem
+
+    raw = Chem.MolFromSmiles("c1ccccc1", sanitize=False)
+    with pytest.raises(DataError, match=r"molecule 1: expected a molecule after Chem\.SanitizeMol"):
+        as_raw([Chem.MolFromSmiles("CC"), raw])

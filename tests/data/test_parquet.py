@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from diffpool.data import archive, parquet
 from diffpool.data.sources import iter_graphs, read_graphs
 from diffpool.errors import DataError, SettingError
 from tests.data.test_jsonl import assert_same
@@ -84,3 +85,102 @@ def test_without_pyarrow_the_message_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(DataError, match=r"PyArrow is required .*pip install 'diffpool\[parquet\]'"):
         read_graphs(tmp_path / "a.parquet")
+
+
+ROWS = [
+    {"smiles": "CCO", "id": 7, "yes": True, "text": "1", "x": 1.5, "day": None},
+    {"smiles": "CC", "id": 8, "yes": False, "text": "0", "x": 2.5, "day": None},
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "classes"),
+    [("yes", (False, True)), ("text", ("0", "1")), ("id", (7, 8)), ("x", (1.5, 2.5))],
+)
+def test_a_table_of_molecules_keeps_its_types(tmp_path: Path, column: str, classes: tuple) -> None:
+    pytest.importorskip("rdkit")
+    path = write(tmp_path / "m.parquet", ROWS)
+    raw = read_graphs(path, label=column)
+    assert raw.classes is not None
+    assert raw.classes.labels() == classes
+    assert list(map(type, raw.classes.labels())) == list(map(type, classes))
+    for name in ROWS[0]:
+        assert raw.columns[name] == [row[name] for row in ROWS]
+        assert list(map(type, raw.columns[name])) == [type(row[name]) for row in ROWS]
+
+
+def test_values_without_a_type_in_json_become_words(tmp_path: Path) -> None:
+    import datetime
+
+    pytest.importorskip("rdkit")
+    rows = [{"smiles": "CC", "day": datetime.date(2024, 5, 1), "x": float("nan")}]
+    raw = read_graphs(write(tmp_path / "m.parquet", rows))
+    assert raw.columns == {"smiles": ["CC"], "day": ["2024-05-01"], "x": ["nan"]}
+
+
+@pytest.mark.parametrize("value", [True, "x", None, float("nan")])
+def test_a_target_that_is_not_a_number_is_an_error(tmp_path: Path, value: Any) -> None:
+    pytest.importorskip("rdkit")
+    path = write(tmp_path / "m.parquet", [{"smiles": "CC", "t": value}])
+    with pytest.raises(DataError, match=r"row 1: expected a number in column 't', got"):
+        read_graphs(path, target="t")
+
+
+# --- small files that unpack to many bytes
+
+
+def write_columns(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(arrow.table(columns), path, compression="zstd", **options)
+    return path
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"nodes": [1], "edges": [[[0, 0]] * 20_000]},  # runs of one value
+        {"smiles": ["C" * 100_000]},  # compressed
+        {"smiles": ["C" * 5000] * 100},  # a dictionary with one word
+        {"nodes": [1], "edges": [[]], "tags": [["x" * 5000] * 100]},
+    ],
+)
+def test_a_small_file_that_unpacks_to_too_many_bytes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: dict[str, Any]
+) -> None:
+    path = write_columns(tmp_path / "a.parquet", columns)
+    monkeypatch.setattr(archive, "SPARE_BYTES", 20_000)
+    monkeypatch.setattr(archive, "MAX_RATIO", 2)
+    limit = 2 * path.stat().st_size + 20_000
+    with pytest.raises(
+        DataError, match=rf"a\.parquet: expected at most {limit:,} unpacked bytes, got "
+    ):
+        read_graphs(path)
+
+
+def test_prefixes_that_words_share_are_refused(tmp_path: Path) -> None:
+    path = write_columns(
+        tmp_path / "a.parquet",
+        {"smiles": ["CC", "CCC"]},
+        use_dictionary=False,
+        column_encoding={"smiles": "DELTA_BYTE_ARRAY"},
+    )
+    with pytest.raises(DataError, match=r"column smiles has the encoding DELTA_BYTE_ARRAY"):
+        read_graphs(path)
+
+
+def test_a_row_has_a_maximum_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"nodes": 1, "edges": [], "note": note} for note in ("short", "x" * 5000)]
+    path = write(tmp_path / "a.parquet", rows)
+    monkeypatch.setattr(parquet, "MAX_BYTES", 4000)
+    with pytest.raises(
+        DataError, match=r"a\.parquet, row 2: expected at most 4,000 bytes, got 5,0"
+    ):
+        read_graphs(path)
+    assert len(read_graphs(write(tmp_path / "b.parquet", [rows[0]] * 900))) == 900
+
+
+def test_ordinary_files_are_far_below_the_limit(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", GRAPHS * 10_000)
+    assert len(read_graphs(path)) == 30_000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffpool.data import Categories, RawGraphs
+from diffpool.data import Categories, ColumnNames, RawGraphs
 from diffpool.data.raw import concatenate
 from diffpool.errors import DataError
 
@@ -239,3 +239,29 @@ def test_tables_may_be_lists() -> None:
 def test_a_table_of_another_shape_or_type_is_an_error(tables: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         RawGraphs.from_edges("toy", [2], [0, 1], [1, 0], **tables)
+
+
+def test_graphs_with_other_names_of_columns_are_not_joined() -> None:
+    names = [ColumnNames(node_attributes=("a", "b")), ColumnNames(node_attributes=("b", "a")), None]
+    table = {"node_attributes": np.ones((1, 2))}
+    none = np.empty(0, np.int64)
+    first, other, unnamed = (
+        RawGraphs.from_edges("g", [1], none, none, **table, names=own) for own in names
+    )
+    assert concatenate([first, first]).names == names[0]
+    assert concatenate([first, unnamed]).names is None
+    with pytest.raises(DataError, match=r"columns of node_attributes .* got a, b and b, a"):
+        concatenate([first, other])
+    empty = RawGraphs.from_edges("g", [0], none, none, names=ColumnNames())
+    assert concatenate([first[:0], first]).names == names[0]
+    assert empty.names == ColumnNames()
+
+
+def test_classes_of_different_types_are_not_joined() -> None:
+    none = np.empty(0, np.int64)
+    words, numbers = (
+        RawGraphs.from_edges("g", [1], none, none, classes=Categories.from_values(np.array([own])))
+        for own in ("1", 1)
+    )
+    with pytest.raises(DataError, match="expected classes of one type in every graph, got int and"):
+        concatenate([numbers, words])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from diffpool.data.column_names import ColumnNames
 from diffpool.data.convert.matrices import from_matrices
 from diffpool.data.convert.networkx import from_networkx
 from diffpool.data.convert.pyg import from_pyg
@@ -34,12 +35,14 @@ def as_raw(
     name: str = "graphs",
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    names: ColumnNames | None = None,
 ) -> RawGraphs:
     """Convert `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or a PyG data set.
 
-    `y` holds a class (a string, integer or boolean) or one or more targets (floats) for each graph. It replaces those
-    stored in the graphs. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs by name; by
-    default all of them are used.
+    `y` holds a class (a word, integer or boolean) or one or more targets (floats) for each graph. It replaces those
+    that the graphs carry. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs by name; by
+    default all of them are used. `names` are the attributes that a model was trained on (`TrainedModel.names`), which
+    are read instead.
     """
     chosen = {"node_attributes": node_attributes, "edge_attributes": edge_attributes}
     if isinstance(graphs, RawGraphs):
@@ -62,7 +65,7 @@ def as_raw(
     elif kinds[0] == PYG:
         raw = from_pyg(listed, name, read_y=y is None)
     elif kinds[0] == NETWORKX:
-        raw = from_networkx(listed, name, y is None, node_attributes, edge_attributes)
+        raw = from_networkx(listed, name, y is None, node_attributes, edge_attributes, names)
     elif kinds[0] == MOLECULE:
         from diffpool.data.molecules import from_molecules
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from diffpool.data.categories import Categories, Names, looks_like_names
+from diffpool.data.column_names import ColumnNames, missing_attribute
 from diffpool.data.convert.values import (
     all_or_none,
     answer_row,
     classes,
     plain,
-    shortened,
     targets,
 )
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError, did_you_mean
+from diffpool.errors import DataError, shortened
 
 Where = Callable[[int], str]  # the graph and the node or edge of a row, for messages
 
@@ -28,10 +29,12 @@ def from_networkx(
     read_y: bool,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    names: ColumnNames | None = None,
 ) -> RawGraphs:
     """Convert graphs with all or the chosen node and edge attributes and, with `read_y`, classes and targets.
 
-    Classes are `label` or `y` of each graph; targets are `target`.
+    Classes and targets are `label`, `y` and `target` of each graph. `names`: the columns that a model was trained on
+    are read, as labels or as numbers, whatever these graphs look like.
     """
     nodes: list[dict[Any, Any]] = []  # the attributes of each node
     edges: list[dict[Any, Any]] = []  # and of each directed edge
@@ -63,57 +66,99 @@ def from_networkx(
         (g, u), (_, v) = node_names[source[i]], node_names[target[i]]
         return f"graph {g}, edge ({u!r}, {v!r})"
 
-    tables = _tables("node", nodes, node_of_row, node_attributes)
-    tables |= _tables("edge", edges, edge_of_row, edge_attributes)
+    tables, found = _tables("node", nodes, node_of_row, node_attributes, names)
+    of_edges, found_in_edges = _tables("edge", edges, edge_of_row, edge_attributes, names)
+    tables |= of_edges
     if parallel and "edge_weights" not in tables:
         tables["edge_weights"] = np.ones(len(edges))  # so that the weight counts parallel edges
     given = _answers(graphs) if read_y else {}
     sizes = [len(graph) for graph in graphs]
     return RawGraphs.from_edges(
-        name, sizes, np.array(source, np.int64), np.array(target, np.int64), **tables, **given
+        name,
+        sizes,
+        np.array(source, np.int64),
+        np.array(target, np.int64),
+        **tables,
+        **given,
+        names=ColumnNames(**found, **found_in_edges),
     )
 
 
 def _tables(
-    kind: str, rows: list[dict[Any, Any]], where: Where, chosen: Sequence[str] | None
-) -> dict[str, Any]:
-    """The tables of the nodes or edges: a column for each key, sorted by key or in the order of `chosen`."""
-    labels: list[tuple[Names, np.ndarray]] = []
-    attributes: list[np.ndarray] = []
+    kind: str,
+    rows: list[dict[Any, Any]],
+    where: Where,
+    chosen: Sequence[str] | None,
+    names: ColumnNames | None,
+) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+    """The tables of the nodes or edges and the names of their columns.
+
+    There is a column for each key, sorted by key, or in the order of the chosen ones.
+    """
+    labels: dict[str, tuple[Names, np.ndarray]] = {}
+    attributes: dict[str, np.ndarray] = {}
     tables: dict[str, Any] = {}
-    for key in _keys(kind, rows, chosen):
+    trained = names is not None and chosen is None
+    if names is not None and chosen is None:
+        chosen = names.keys(kind)
+    known_labels, known_numbers = _known(kind, names)
+    for name, key in _keys(kind, rows, chosen, trained).items():
         values = _column(kind, key, rows, where)
         types = set(map(type, values))
+        as_label = types <= {str, bool} or (types <= {str, bool, int} and _is_label(key))
         if kind == "edge" and key == "weight":
             tables["edge_weights"] = _numbers(key, values, where, minimum=0)[:, 0]
-        elif types <= {str, bool} or (types <= {str, bool, int} and _is_label(key)):
-            names = Names()
-            labels.append((names, names.codes(list(map(str, values)))))
-            if chosen is None:
-                _refuse_names(kind, key, len(names), len(values))
+        elif name in known_labels and types <= {str, bool, int}:
+            labels[name] = _codes(values)
+        elif name in known_numbers or not as_label:
+            attributes[name] = _numbers(key, values, where)
         else:
-            attributes.append(_numbers(key, values, where))
+            labels[name] = _codes(values)
+            if chosen is None:
+                _refuse_names(kind, key, len(labels[name][0]), len(values))
     if labels:
-        tables[f"{kind}_labels"] = Categories.from_columns(labels)
+        tables[f"{kind}_labels"] = Categories.from_columns(list(labels.values()))
     if attributes:
-        tables[f"{kind}_attributes"] = np.concatenate(attributes, 1)
-    return tables
+        tables[f"{kind}_attributes"] = np.concatenate(list(attributes.values()), 1)
+    repeated = tuple(name for name, table in attributes.items() for _ in range(table.shape[1]))
+    return tables, {f"{kind}_labels": tuple(labels), f"{kind}_attributes": repeated}
 
 
-def _keys(kind: str, rows: list[dict[Any, Any]], chosen: Sequence[str] | None) -> list[Any]:
-    """The keys to read: all of them, sorted, or the chosen ones. Edge weights are always read."""
-    found = dict.fromkeys(key for row in rows for key in row)
+def _known(kind: str, names: ColumnNames | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels and the numbers of a model."""
+    if names is None:
+        return (), ()
+    return getattr(names, f"{kind}_labels"), getattr(names, f"{kind}_attributes")
+
+
+def _codes(values: list[Any]) -> tuple[Names, np.ndarray]:
+    names = Names()
+    return names, names.codes(list(map(str, values)))
+
+
+def _keys(
+    kind: str, rows: list[dict[Any, Any]], chosen: Sequence[str] | None, trained: bool
+) -> dict[str, Any]:
+    """The keys to read, by name: all of them, sorted, or the chosen ones. Weights of edges are always read.
+
+    `trained`: a model was trained on the chosen ones.
+    """
+    keys = dict.fromkeys(key for row in rows for key in row)
+    found = {str(key): key for key in keys}
+    if len(found) < len(keys):
+        twice = next(name for name, count in Counter(map(str, keys)).items() if count > 1)
+        raise DataError(
+            f"expected attributes of {kind}s with different names, got {twice} as a word and as another value. "
+            "Rename one of them."
+        )
     if chosen is None:
-        return sorted(found, key=str)
-    for key in chosen if rows else ():
-        if key not in found:
-            known = ", ".join(sorted(map(str, found))) or "none"
-            raise DataError(
-                f"expected {kind}s with the attribute {key!r}, got {known}"
-                + did_you_mean(str(key), map(str, found))
-            )
+        return {name: found[name] for name in sorted(found)}
+    names = list(map(str, chosen))
+    for name in names if rows else ():
+        if name not in found:
+            raise DataError(missing_attribute(kind, name, found, trained))
     weight = ["weight"] if kind == "edge" and "weight" in found else []
-    return list(dict.fromkeys([*(key for key in chosen if key in found), *weight]))
+    return {name: found[name] for name in (*names, *weight) if name in found}
 
 
 def _refuse_names(kind: str, key: Any, names: int, rows: int) -> None:

@@ -12,12 +12,11 @@ from diffpool.data.convert.values import (
     as_array,
     numbers,
     plain,
-    shortened,
     stacked,
     weights,
 )
 from diffpool.data.raw import RawGraphs, missing_node
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 
 MAX_NODES = 1_000_000_000  # more do not fit into memory
 

@@ -2,35 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from diffpool.data.categories import Categories, Names, common_type
+from diffpool.data.categories import Categories, Label, Names, common_type
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 
 MAX_NAME = 4000  # characters of a class: Python does not write longer integers
 
 
 def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
-    """The graphs with their classes or targets replaced; `y` as in `as_raw`."""
-    listed = _unmasked("y", y).tolist() if hasattr(y, "tolist") else y
-    if isinstance(listed, str | bytes | dict) or not isinstance(listed, Iterable):
-        raise DataError(
-            f"expected y as a list or array, got {type_name(y)}. Pass one value for each graph."
-        )
-    values = list(map(plain, listed))
-    if len(values) != len(raw):
-        raise DataError(
-            f"expected one y for each of {len(raw)} graphs, got {len(values)}. Are some missing?"
-        )
+    """The graphs with these classes or targets instead of their own; `y` as in `as_raw`."""
+    values = _listed(y)
+    check_count(values, len(raw))
     tables: dict[str, Any] = {"classes": None, "targets": None} | answers(values)
     columns = {k: v for k, v in raw.columns.items() if k not in ("label", "target")}
     return replace(raw, columns=columns, **tables)
+
+
+def check_count(values: Sized, graphs: int) -> None:
+    if len(values) != graphs:
+        raise DataError(
+            f"expected one y for each of {graphs} graphs, got {len(values)}. Are some missing?"
+        )
+
+
+def given_classes(y: Any) -> list[Label]:
+    """The classes in an array, a tensor, a table or a list. Floats are classes, too, as in scikit-learn."""
+    values: list[Label] = []
+    for g, value in enumerate(_listed(y)):
+        row = answer_row(value)
+        if (
+            len(row) != 1
+            or type(row[0]) not in (str, int, bool, float)
+            or (type(row[0]) is float and not math.isfinite(row[0]))
+        ):
+            raise DataError(
+                f"graph {g}: expected a class, got {shortened(value)}. Leave graphs without a class out."
+            )
+        values.append(row[0])
+    if {type(value) for value in values} == {int, float} and all(map(_is_exact, values)):
+        values = [float(value) for value in values]
+    check_one_type(values)
+    return [value + 0.0 if type(value) is float else value for value in values]  # 0.0 is -0.0
+
+
+def given_targets(y: Any) -> np.ndarray:
+    """The targets in an array, a tensor, a table or a list: [B, T]. Integers and booleans are numbers, too."""
+    return targets([[_as_float(value) for value in answer_row(row)] for row in _listed(y)])
+
+
+def check_one_type(values: Sequence[Label]) -> None:
+    """Raise a DataError unless all classes have one type: 1 and "1" would become the same class."""
+    for g, value in enumerate(values):
+        if type(value) is not type(values[0]):
+            raise DataError(
+                f"graph {g}: expected classes of one type, like {shortened(values[0])} of graph 0, "
+                f"got {shortened(value)}. Use words, integers or booleans only."
+            )
+
+
+def _listed(y: Any) -> list[Any]:
+    """One plain value for each graph."""
+    given = y
+    if isinstance(y, torch.Tensor):
+        y = as_array("y", y)
+    y = (
+        y.to_numpy() if hasattr(y, "to_numpy") else y
+    )  # a list of a table has the names of its columns
+    y = _unmasked("y", y).tolist() if hasattr(y, "tolist") else y
+    if isinstance(y, str | bytes | dict) or not isinstance(y, Iterable):
+        raise DataError(
+            f"expected y as a list or array, got {type_name(given)}. Give one value for each graph."
+        )
+    return list(map(plain, y))
+
+
+def _is_exact(value: Label) -> bool:
+    """Whether a number is the same as a float."""
+    try:
+        return float(value) == value
+    except OverflowError:
+        return False
+
+
+def _as_float(value: Any) -> Any:
+    """A number as a float, unless it is too large; other values as they are."""
+    try:
+        return float(value) if type(value) in (int, bool, float) else value
+    except OverflowError:
+        return value
 
 
 def answers(values: list[Any]) -> dict[str, Any]:
@@ -55,7 +122,8 @@ def answer_row(value: Any) -> list[Any]:
 
 
 def classes(values: list[Any]) -> Categories:
-    """Classes from strings, integers and booleans."""
+    """From words, integers and booleans."""
+    check_one_type(values)
     words = [_class_name(g, value) for g, value in enumerate(values)]
     names = Names()
     return Categories.from_columns([(names, names.codes(words))], common_type(values))
@@ -69,16 +137,10 @@ def _class_name(g: int, value: Any) -> str:
         name = ""
     if not name or len(name) > MAX_NAME:
         raise DataError(
-            f"graph {g}: expected a class of 1 to {MAX_NAME} valid characters, got {_kind_of_text(value)}. "
+            f"graph {g}: expected a class of 1 to {MAX_NAME} valid characters, got {shortened(value)}. "
             "Choose a shorter name."
         )
     return name
-
-
-def _kind_of_text(value: Any) -> str:
-    if isinstance(value, int):
-        return f"an integer of {value.bit_length()} bits"
-    return shortened(value)
 
 
 def targets(rows: list[list[Any]]) -> np.ndarray:
@@ -190,12 +252,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         value = as_array("tensor", value)
     value = value.tolist() if hasattr(value, "tolist") else value
-    return list(value) if isinstance(value, tuple) else value
-
-
-def shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:57]}…"
+    if isinstance(value, list | tuple):
+        return [member.tolist() if hasattr(member, "tolist") else member for member in value]
+    return value
 
 
 def type_name(value: Any) -> str:

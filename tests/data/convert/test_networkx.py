@@ -222,3 +222,39 @@ def test_mistakes_in_the_choice_are_errors() -> None:
             SettingError, match="edge_attributes selects attributes of NetworkX graphs"
         ):
             as_raw(other, edge_attributes=["length"])
+
+
+# --- the names of the columns ------------------------------------------------------------------------------------
+
+
+def test_columns_have_the_names_of_the_attributes() -> None:
+    graph = nx.path_graph(2)
+    nx.set_node_attributes(graph, {0: [1.0, 2.0], 1: [3.0, 4.0]}, "position")
+    for key, value in (("mass", 1.0), ("kind", "x"), ("atom_type", 6)):
+        nx.set_node_attributes(graph, value, key)
+    nx.set_edge_attributes(graph, "single", "bond")
+    nx.set_edge_attributes(graph, 2.0, "weight")
+    names = as_raw([graph]).names
+    assert names is not None
+    assert names.node_attributes == ("mass", "position", "position")
+    assert names.node_labels == ("atom_type", "kind")
+    assert (names.edge_labels, names.edge_attributes) == (("bond",), ())
+    chosen = as_raw([graph], node_attributes=["position", "mass"]).names
+    assert chosen is not None
+    assert chosen.node_attributes == ("position", "position", "mass")
+    assert as_raw([TRIANGLE]).names is None
+
+
+def test_two_keys_with_the_same_text_are_an_error() -> None:
+    graph = nx.path_graph(1)
+    graph.nodes[0].update({1: 0.5, "1": 0.7})
+    with pytest.raises(DataError, match="expected attributes of nodes with different names, got 1"):
+        as_raw([graph])
+
+
+@pytest.mark.parametrize("form", [list, tuple])
+def test_vectors_may_have_numbers_of_numpy(form: type) -> None:
+    graph = nx.path_graph(2)
+    values = [np.float32(0.5), np.int64(2), np.array(3.0)]
+    nx.set_node_attributes(graph, {n: form(values) for n in graph}, "x")
+    assert as_raw([graph]).node_attributes.tolist() == [[0.5, 2, 3]] * 2

@@ -29,7 +29,7 @@ def data(n: int, edges: list[tuple[int, int]], **more: Any) -> Any:
         ([10, 9], ["10", "9"]),
         (np.array([True, False]), ["True", "False"]),
         (torch.tensor([1, 0]), ["1", "0"]),
-        ((np.int64(3), "x"), ["3", "x"]),
+        ((np.int64(3), 4), ["3", "4"]),
         (np.array(["u", "v"], dtype=object), ["u", "v"]),
         (torch.tensor([[1], [0]]), ["1", "0"]),
     ],
@@ -106,3 +106,11 @@ def test_a_class_without_a_proper_name_is_an_error(y: Any, message: str) -> None
 def test_a_masked_adjacency_matrix_is_an_error() -> None:
     with pytest.raises(DataError, match="graph 0: adjacency: expected no masked values"):
         as_raw([np.ma.masked_array(PAIR, PAIR > 0)])
+
+
+def test_classes_of_mixed_types_are_an_error() -> None:
+    graphs = [np.eye(2), np.eye(2)]
+    with pytest.raises(
+        DataError, match=r"graph 1: expected classes of one type, like 1 of graph 0"
+    ):
+        as_raw(graphs, [1, "1"])
