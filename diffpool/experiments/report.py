@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from diffpool.training import Training
 if TYPE_CHECKING:
     from diffpool.experiments.single_run import Outcome
 
+FILES = ("report.json", "report.md")
 PARTS = ("train", "validation", "test")
 LARGEST_MATRIX = 30  # classes of a confusion matrix in report.md
 
@@ -68,10 +70,17 @@ def make_report(outcome: Outcome) -> dict[str, Any]:
 def write_report(out: str | Path, outcome: Outcome) -> None:
     """Write report.json and report.md to the model directory."""
     report = make_report(outcome)
-    texts = {"report.json": json.dumps(report, indent=2) + "\n", "report.md": as_markdown(report)}
-    for name, text in texts.items():
+    texts = (json.dumps(report, indent=2, allow_nan=False) + "\n", as_markdown(report))
+    for name, text in zip(FILES, texts, strict=True):
         with atomic_write(Path(out) / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+
+def remove_report(out: str | Path) -> None:
+    """Remove the report from the model directory, if there is one."""
+    for name in FILES:
+        with contextlib.suppress(OSError):
+            (Path(out) / name).unlink(missing_ok=True)
 
 
 def as_markdown(report: dict[str, Any]) -> str:

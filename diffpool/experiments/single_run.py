@@ -6,8 +6,9 @@ import contextlib
 import json
 import tempfile
 import time
+import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -17,11 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.checksums import DamagedFileError
 from diffpool.data import Fold, GraphDataset, single_split
 from diffpool.errors import DiffPoolError, ModelError, SettingError, TrainingError
 from diffpool.experiments.checkpoint import (
     Checkpoint,
-    load_checkpoint,
+    read_checkpoint,
     remove_checkpoint,
     save_checkpoint,
 )
@@ -29,7 +31,7 @@ from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import derived_seed, prepared
 from diffpool.experiments.provenance import training_key
-from diffpool.experiments.report import write_report
+from diffpool.experiments.report import remove_report, write_report
 from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
@@ -50,7 +52,7 @@ from diffpool.training import (
     target_scale,
 )
 from diffpool.training.ensemble import member_fold
-from diffpool.training.model_directory import Part
+from diffpool.training.model_directory import CONFIG, Part
 from diffpool.training.settings import Training
 from diffpool.training.step import task_loss
 
@@ -190,30 +192,30 @@ def _fit(
         seeds = [own.seed for own in configs]
         model = initial_models(method.architecture, seeds, dataset, folds)
         cohort = Cohort(model, dataset, folds, configs)
-        if progress is not None:
-            rows, state = progress.resume() if resume else progress.start()
-        if state:
+        if progress is not None and resume:
+            rows, state = progress.resume()
             cohort.load_state(state)
         try:
             while not cohort.finished:
-                row = _mean_row(cohort.train_epoch())
-                rows.append(row)
+                rows.append(_mean_row(cohort.train_epoch()))
                 if progress is not None:
                     state = {name: tensor.clone() for name, tensor in cohort.state().items()}
-                    progress.add(row, state)
-                watch(row)
+                    progress.add(rows, state)
+                watch(rows[-1])
         except KeyboardInterrupt:
             if progress is None or not state:
                 raise
             interrupted = True
             cohort.load_state(state)  # the interruption may have left it in the middle of an epoch
             rows = rows[: cohort.epoch]
-            progress.write_metrics(rows)
-            progress.save(state)
         cohort.restore_best()
         if save is not None:
             assert out is not None
             _save(Path(out), model, card, save)
+            remove_report(out)  # of an older model
+        if interrupted and progress is not None:  # after the model, which matters more
+            progress.write_metrics(rows)
+            progress.save(rows, state)
         test = _test(model, replace(dataset, weights=None), folds)
     if progress is not None and not interrupted:
         progress.finish()
@@ -231,8 +233,10 @@ def _fit(
         interrupted=interrupted,
     )
     if out is not None:
-        with contextlib.suppress(OSError):  # a full disk: the model is what matters
+        try:
             write_report(out, outcome)
+        except OSError as error:  # a full disk: the model is what matters
+            warnings.warn(f"no report in {out} ({error.strerror})", stacklevel=4)
     return outcome
 
 
@@ -286,72 +290,93 @@ def _test(model: GraphClassifier, dataset: GraphDataset, folds: Sequence[Fold]) 
 
 
 class _Progress:
-    """What a training leaves in its directory: a line of metrics.jsonl for each epoch, and a checkpoint."""
+    """What a training leaves in its directory: a line of metrics.jsonl for each epoch, and a checkpoint.
+
+    The files of an earlier training stay until the end of the first epoch. A file that cannot be written does not end
+    the training: there is one warning, and the next epoch tries again. The checkpoint contains the metrics, too:
+    metrics.jsonl is never read.
+    """
 
     def __init__(self, directory: Path, key: str):
         self.metrics, self.checkpoint = directory / "metrics.jsonl", directory / CHECKPOINT
         self.key = key
-        directory.mkdir(parents=True, exist_ok=True)
         self.saved = time.monotonic()
-
-    def start(self) -> tuple[list[Epoch], dict[str, Tensor]]:
-        """Begin with no epochs."""
-        self.metrics.write_text("")
-        remove_checkpoint(self.checkpoint)
-        return [], {}
+        self.complete = False  # metrics.jsonl has a line for every earlier epoch
+        self.warned: set[Path] = set()
 
     def resume(self) -> tuple[list[Epoch], dict[str, Tensor]]:
         """The epochs of the checkpoint and the state after them; an error if it is not of the same training."""
-        found = load_checkpoint(self.checkpoint)
-        if not found.cohort:
+        folder = self.checkpoint.parent
+        try:
+            found = read_checkpoint(self.checkpoint)
+            if found.cohort and len(found.epochs) != int(found.cohort["run.epoch"]):
+                raise DamagedFileError(f"{self.checkpoint} is of an older version")
+        except DamagedFileError as error:
             raise SettingError(
-                f"expected an interrupted training in {self.checkpoint.parent}, got none: leave out --resume"
+                f"{error}, so the training cannot be resumed: use --overwrite instead of --resume"
+            ) from error
+        if not found.cohort:
+            finished = (folder / CONFIG).exists()
+            advice = (
+                "its training is finished, use --overwrite" if finished else "leave out --resume"
             )
+            raise SettingError(f"expected an interrupted training in {folder}, got none: {advice}")
         if found.tasks != (self.key,):
             raise SettingError(
-                f"expected the settings and data of the interrupted training in {self.checkpoint.parent}, got others: "
+                f"expected the settings and data of the interrupted training in {folder}, got others: "
                 "repeat its command and add --resume (only epochs and patience may change), or leave out --resume"
             )
-        epochs = int(found.cohort["run.epoch"])
-        rows = self._read()[:epochs]
-        if [row.epoch for row in rows] != list(range(1, epochs + 1)):
-            raise SettingError(
-                f"expected epochs 1 to {epochs} in {self.metrics}, got others: the file was changed. Leave out --resume"
-            )
+        rows = list(found.epochs)
         self.write_metrics(rows)
         return rows, dict(found.cohort)
 
-    def write_metrics(self, rows: list[Epoch]) -> None:
-        """Replace metrics.jsonl: its last line may be missing or incomplete after an interruption."""
-        with atomic_write(self.metrics) as temporary:
-            temporary.write_text("".join(_line(row) for row in rows))
-
-    def _read(self) -> list[Epoch]:
-        """The complete lines of metrics.jsonl."""
-        try:
-            lines = self.metrics.read_text().splitlines(keepends=True)
-            return [Epoch(**json.loads(line)) for line in lines if line.endswith("\n")]
-        except (OSError, ValueError, TypeError):
-            return []
-
-    def add(self, row: Epoch, state: dict[str, Tensor]) -> None:
-        # a full disk must not end the training: `_save` reports it
-        with contextlib.suppress(OSError), self.metrics.open("a") as file:
-            file.write(_line(row))
+    def add(self, rows: list[Epoch], state: dict[str, Tensor]) -> None:
+        """Add the last row; write a checkpoint every CHECKPOINT_SECONDS."""
+        if self.complete:
+            self.complete = False  # an error may leave a part of the line
+            with self._warning(self.metrics), self.metrics.open("a") as file:
+                file.write(_line(rows[-1]))
+                self.complete = True
+        else:
+            self.write_metrics(rows)
+        if len(rows) == 1:
+            with self._warning(self.checkpoint):
+                remove_checkpoint(self.checkpoint)  # of an earlier training
         if time.monotonic() - self.saved >= CHECKPOINT_SECONDS:
-            self.save(state)
+            self.save(rows, state)
 
-    def save(self, state: dict[str, Tensor]) -> None:
-        with contextlib.suppress(OSError):
-            save_checkpoint(self.checkpoint, Checkpoint(tasks=(self.key,), cohort=state))
+    def write_metrics(self, rows: list[Epoch]) -> None:
+        """Replace metrics.jsonl."""
+        with self._warning(self.metrics):
+            with atomic_write(self.metrics) as temporary:
+                temporary.write_text("".join(map(_line, rows)))
+            self.complete = True
+
+    def save(self, rows: list[Epoch], state: dict[str, Tensor]) -> None:
+        """Replace the checkpoint."""
+        with self._warning(self.checkpoint):
+            found = Checkpoint(tasks=(self.key,), cohort=state, epochs=tuple(rows))
+            save_checkpoint(self.checkpoint, found)
         self.saved = time.monotonic()
 
     def finish(self) -> None:
-        remove_checkpoint(self.checkpoint)
+        with self._warning(self.checkpoint):
+            remove_checkpoint(self.checkpoint)
+
+    @contextlib.contextmanager
+    def _warning(self, path: Path) -> Iterator[None]:
+        """A warning instead of an error, once for each file."""
+        try:
+            yield
+        except OSError as error:
+            if path not in self.warned:
+                self.warned.add(path)
+                message = f"cannot write {path} ({error.strerror}): the training continues"
+                warnings.warn(message, stacklevel=5)
 
 
 def _line(row: Epoch) -> str:
-    return json.dumps(asdict(row)) + "\n"
+    return json.dumps(asdict(row), allow_nan=False) + "\n"
 
 
 def _save(out: Path, model: GraphClassifier, card: ModelCard, save: Save) -> None:
