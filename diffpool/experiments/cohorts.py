@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
+import numpy as np
 import torch
 
 from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
+from diffpool.errors import TrainingError
 from diffpool.experiments.plan import Results, Task, Tested, Trained
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Cohort,
+    check_outputs,
     fit_inputs,
     outputs_of,
     regression_metrics,
-    score_cohort,
     target_scale,
 )
 
@@ -94,14 +95,18 @@ def initial_models(
 
 
 def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
-    """What is kept of each model of a finished cohort. Models with test graphs are tested in their best epoch."""
+    """What is kept of each model of a finished cohort. Models with test graphs are tested in their best epoch.
+
+    An output for a test graph that is not finite is a TrainingError; if the task may fail, it has failed.
+    """
     cohort.restore_best()
-    scores = score_cohort(cohort.model, cohort.batches, [task.split.test for task in tasks])
-    tested = _test_outputs(tasks, cohort)
+    outputs = outputs_of(cohort.model, cohort.batches, [task.split.test for task in tasks])
+    tested = [_test(m, task, outputs[m], cohort) for m, task in enumerate(tasks)]
+    regression = cohort.dataset.regression
     parameters = sum(p[0].numel() for p in cohort.model.parameters())
     seen = graphs_seen(cohort)
     trained = {}
-    for m, (task, curve) in enumerate(zip(tasks, cohort.curves, strict=True)):
+    for m, (task, curve, test) in enumerate(zip(tasks, cohort.curves, tested, strict=True)):
         failed = m in cohort.failed
         epoch = int(cohort.best_epoch[m])
         loss, accuracy = curve[epoch - 1] if not failed else (math.inf, 0.0)
@@ -110,47 +115,38 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             validation_loss=loss,
             validation_accuracy=accuracy,
             curve=tuple(a for _, a in curve),
-            test_accuracy=scores[m].accuracy if len(task.split.test) else None,
+            test_accuracy=_accuracy(test.y, outputs[m]) if test and not regression else None,
             parameters=parameters,
             graphs=seen[m],
             seconds=cohort.seconds * seen[m] / max(sum(seen), 1),
-            test_metrics=_metrics(tested[m], cohort.dataset),
+            test_metrics=regression_metrics(test.y, test.outputs) if test and regression else None,
             failed=failed,
-            tested=tested[m] if task.keep_outputs else None,
+            tested=test if task.keep_outputs else None,
         )
     return trained
 
 
-def _metrics(tested: Tested | None, dataset: GraphDataset) -> dict[str, Any] | None:
-    """Regression: the metrics on the test graphs, in the units of the targets."""
-    if tested is None or not dataset.regression:
+def _test(model: int, task: Task, outputs: np.ndarray, cohort: Cohort) -> Tested | None:
+    """The test of a model with these outputs for its test graphs; None without test graphs, or if it has failed."""
+    dataset, graphs = cohort.dataset, task.split.test
+    if model in cohort.failed or not len(graphs):
         return None
-    return regression_metrics(tested.y, tested.outputs)
+    try:
+        check_outputs(outputs, graphs, dataset.name)
+    except TrainingError as error:
+        if not task.may_fail:
+            raise TrainingError(f"{task.name}: {error}", model) from error
+        cohort.failed.add(model)
+        return None
+    y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu().numpy()
+    if dataset.regression:
+        mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
+        return Tested(y, outputs * sd + mean)
+    return Tested(y, torch.from_numpy(outputs).softmax(-1).numpy())
 
 
-def _test_outputs(tasks: Sequence[Task], cohort: Cohort) -> list[Tested | None]:
-    """The outputs of each model for its test graphs.
-
-    None where they are not needed: without test graphs, and for classes unless the task keeps its outputs.
-    """
-    dataset, parts = cohort.dataset, [task.split.test for task in tasks]
-    needed = [len(t.split.test) > 0 and (dataset.regression or t.keep_outputs) for t in tasks]
-    if not any(needed):
-        return [None] * len(tasks)
-    found: list[Tested | None] = []
-    outputs_of_tasks = outputs_of(cohort.model, cohort.batches, parts)
-    for task, outputs, wanted in zip(tasks, outputs_of_tasks, needed, strict=True):
-        if not wanted:
-            found.append(None)
-            continue
-        graphs = torch.as_tensor(task.split.test, device=dataset.y.device)
-        y = dataset.y[graphs].cpu().numpy()
-        if dataset.regression:
-            mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
-            found.append(Tested(y, outputs * sd + mean))
-        else:
-            found.append(Tested(y, torch.from_numpy(outputs).softmax(-1).numpy()))
-    return found
+def _accuracy(y: np.ndarray, outputs: np.ndarray) -> float:
+    return float((outputs.argmax(1) == y).mean())
 
 
 def graphs_seen(cohort: Cohort) -> list[int]:

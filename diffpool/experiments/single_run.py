@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 import time
 import warnings
@@ -42,13 +43,13 @@ from diffpool.training import (
     Save,
     Scores,
     TrainedModel,
+    check_outputs,
     classification_metrics,
     models_fit,
     outputs_of,
     regression_metrics,
     reserve_directory,
     save_model,
-    score_cohort,
     target_scale,
 )
 from diffpool.training.ensemble import member_fold
@@ -93,6 +94,7 @@ class Outcome:
         sums: dict[int, np.ndarray] = {}
         counts: Counter[int] = Counter()
         for graphs, logits in zip(parts, outputs_of(self.model, batches, parts), strict=True):
+            check_outputs(logits, graphs, self.dataset.name)
             own = logits.astype(np.float64)
             if not self.dataset.regression:
                 own = torch.from_numpy(own).softmax(-1).numpy()
@@ -216,7 +218,7 @@ def _fit(
         if interrupted and progress is not None:  # after the model, which matters more
             progress.write_metrics(rows)
             progress.save(rows, state)
-        test = _test(model, replace(dataset, weights=None), folds)
+        test = _test(model, dataset, folds)
     if progress is not None and not interrupted:
         progress.finish()
     seconds = time.perf_counter() - start
@@ -271,22 +273,20 @@ def _mean_row(rows: Sequence[Epoch | None]) -> Epoch:
 
 
 def _test(model: GraphClassifier, dataset: GraphDataset, folds: Sequence[Fold]) -> Scores:
-    """Loss and accuracy on the test graphs, of the mean of all members."""
+    """Loss and accuracy on the test graphs, of the mean of all members; 0 without test graphs."""
     graphs = folds[0].test
-    if len(folds) == 1 or not len(graphs):
-        return score_cohort(model, CohortBatches(dataset, model.clusters), [f.test for f in folds])[
-            0
-        ]
-    batches = CohortBatches(dataset, model.clusters)
-    found = np.stack(outputs_of(model, batches, [graphs] * len(folds)))
-    outputs = torch.from_numpy(found).double()  # [M, B, K]
+    if not len(graphs):
+        return Scores(0.0, None if dataset.regression else 0.0)
+    found = outputs_of(model, CohortBatches(dataset, model.clusters), [graphs] * len(folds))
+    for own in found:
+        check_outputs(own, graphs, dataset.name)
+    outputs = torch.from_numpy(np.stack(found)).double()  # [M, B, K]
     y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu()
     if dataset.regression:
         return Scores(float(task_loss(outputs.mean(0), y.double()).mean()), None)
-    mean = outputs.softmax(-1).mean(0)
-    return Scores(
-        float(task_loss(mean.log(), y).mean()), float((mean.argmax(-1) == y).double().mean())
-    )
+    # logarithms, so that the loss is finite where probabilities round to 0
+    mean = outputs.log_softmax(-1).logsumexp(0) - math.log(len(folds))
+    return Scores(float(task_loss(mean, y).mean()), float((mean.argmax(-1) == y).double().mean()))
 
 
 class _Progress:

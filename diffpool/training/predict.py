@@ -43,6 +43,15 @@ class Outputs:
     unseen: Unseen
 
 
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """What a model computes for a batch of graphs."""
+
+    start: int  # number of the first graph
+    predictions: list[Prediction]  # of every part
+    unseen: Unseen
+
+
 class TrainedModel:
     """A model, or an ensemble of models, with its card. It takes graphs in every form that `as_raw` takes.
 
@@ -85,11 +94,12 @@ class TrainedModel:
             raise ModelError(
                 "expected a model of classes, got a regression: it has no probabilities"
             )
+        raw, found = as_raw(graphs), []
         weights = torch.tensor(self._weights()).log()[:, None, None]
-        found = [
-            (outputs.log_softmax(-1) + weights).logsumexp(0)
-            for outputs, _ in self._member_outputs(as_raw(graphs))
-        ]
+        for batch in self._batches(raw):
+            values = (self._member_outputs(batch).log_softmax(-1) + weights).logsumexp(0)
+            _check_finite(raw, batch.start, values, "output of the model")
+            found.append(values)
         return torch.cat(found).numpy()
 
     def uncertainty(self, graphs: Any) -> dict[str, np.ndarray]:
@@ -105,26 +115,26 @@ class TrainedModel:
 
         For an ensemble, the embeddings of its members next to each other.
         """
-        raw, members = as_raw(graphs), []
-        for member in self.members:
-            vectors: list[Tensor] = []
-
-            def keep(head: Any, inputs: tuple[Tensor, ...], to: list[Tensor] = vectors) -> None:
-                to.append(inputs[0].cpu())
-
-            hook = member.parts[0].head.register_forward_pre_hook(keep)
-            for _ in member._predictions(raw):
-                pass
-            hook.remove()
-            members.append(torch.cat(vectors))
-        return torch.cat(members, 1).numpy()
+        raw, found = as_raw(graphs), []
+        for batch in self._batches(raw):
+            members: list[Tensor] = []
+            for prediction, part in zip(batch.predictions, self.card.parts, strict=True):
+                members += prediction.embedding.cpu().chunk(len(part.weights))  # [B, D] each
+            found.append(torch.cat(members, 1))
+            _check_finite(raw, batch.start, found[-1], "embedding of the model")
+        return torch.cat(found).numpy()
 
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""
+        raw = as_raw(graphs)
         found: list[list[np.ndarray]] = []
-        for (prediction, *_), _ in self.members[0]._predictions(as_raw(graphs)):
+        for batch in self.members[0]._batches(raw):
+            (prediction,) = batch.predictions
             for g in range(len(prediction.logits)):
-                found.append([a.of_graph(g).cpu().numpy() for a in prediction.assignments])
+                own = [a.of_graph(g).cpu() for a in prediction.assignments]
+                for matrix in own:
+                    _check_finite(raw, len(found), matrix[None], "cluster assignment of the model")
+                found.append([matrix.numpy() for matrix in own])
         return found
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
@@ -133,19 +143,13 @@ class TrainedModel:
 
     def outputs(self, raw: RawGraphs) -> Outputs:
         """Class probabilities or targets of these graphs, computed in batches."""
-        parts = [np.empty((self.card.members, 0, self.card.num_outputs), np.float32)]
+        parts: list[np.ndarray] = []
         unseen: Unseen = {}
-        for outputs, found in self._member_outputs(raw):
-            values = self._scaled(outputs).numpy()  # [M, B, K]
-            if not np.isfinite(values).all():
-                wrong = ~np.isfinite(values).all((0, 2))
-                graph = sum(part.shape[1] for part in parts) + int(wrong.argmax())
-                raise ModelError(
-                    f"{raw.name}: the output of the model for graph {graph} (counted from 0) is not a finite number: "
-                    "look for huge values in its features, or train the model again"
-                )
-            parts.append(values)
-            _add_counts(unseen, found)
+        for batch in self._batches(raw):
+            scaled = self._scaled(self._member_outputs(batch))  # [M, B, K]
+            _check_finite(raw, batch.start, scaled.transpose(0, 1), "output of the model")
+            parts.append(scaled.numpy())
+            _add_counts(unseen, batch.unseen)
         members, weights = np.concatenate(parts, 1), self._weights()
         if self.card.regression:
             uncertainty = {"sd": target_spread(members, weights)}
@@ -167,23 +171,22 @@ class TrainedModel:
         sd, mean = (torch.tensor(v, dtype=exact) for v in (card.target_sd, card.target_mean))
         return outputs.double() * sd + mean
 
-    def _member_outputs(self, raw: RawGraphs) -> Iterator[tuple[Tensor, Unseen]]:
+    def _member_outputs(self, batch: _Batch) -> Tensor:
         """The outputs of all members for a batch of graphs: [M, B, K], on the host."""
-        for predictions, unseen in self._predictions(raw):
-            found = [
-                prediction.logits.cpu().view(len(part.weights), -1, self.card.num_outputs)
-                for prediction, part in zip(predictions, self.card.parts, strict=True)
-            ]
-            yield torch.cat(found), unseen
+        found = []
+        for prediction, part in zip(batch.predictions, self.card.parts, strict=True):
+            logits = prediction.logits.cpu()
+            models = len(part.weights)
+            found.append(logits.view(models, len(logits) // models, self.card.num_outputs))
+        return torch.cat(found)
 
     @torch.no_grad()
-    def _predictions(self, raw: RawGraphs) -> Iterator[tuple[list[Prediction], Unseen]]:
-        """The predictions of every part for a batch of graphs."""
+    def _batches(self, raw: RawGraphs) -> Iterator[_Batch]:
+        """The predictions of every part for batches of graphs; for no graphs, those of one empty batch."""
         device = next(self.model.parameters()).device
         start = 0
-        while start < len(raw):
-            stop = start + 1
-            nodes = raw.sizes[start]
+        while start < max(len(raw), 1):
+            stop, nodes = start, 0
             while stop < min(len(raw), start + BATCH_GRAPHS) and nodes <= BATCH_NODES:
                 nodes += raw.sizes[stop]
                 stop += 1
@@ -197,8 +200,8 @@ class TrainedModel:
                         predictions.append(
                             model(own.repeated(models), x.to(device).repeat(models, 1))
                         )
-            yield predictions, unseen
-            start = stop
+            yield _Batch(start, predictions, unseen)
+            start = max(stop, 1)
 
     def _too_large(self, start: int, stop: int, nodes: int) -> ModelError:
         return ModelError(
@@ -386,6 +389,19 @@ class _Answers:
             return regression_metrics(y, values)
         metrics = {"classes": list(self.card.class_names)} | classification_metrics(y, values)
         return metrics | ({"unknown_classes": dict(self.unknown)} if self.unknown else {})
+
+
+def _check_finite(raw: RawGraphs, start: int, values: Tensor, what: str) -> None:
+    """Raise an error that names the first graph with a value that is not finite.
+
+    `values` [B, …] are those of the graphs from `start` on.
+    """
+    wrong = ~values.isfinite().flatten(1).all(1)
+    if wrong.any():
+        raise ModelError(
+            f"{raw.name}: the {what} for graph {start + int(wrong.int().argmax())} (counted from 0) is not a finite "
+            "number: look for huge values in its features, or train the model again"
+        )
 
 
 def unseen_message(table: str, counts: Counter[str]) -> str:

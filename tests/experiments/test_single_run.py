@@ -6,6 +6,7 @@ import errno
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -297,3 +298,37 @@ def test_a_report_that_cannot_be_written_leaves_no_old_one(
     with pytest.warns(UserWarning, match=r"no report in .* \(No space left on device\)"):
         train_once(METHOD, dataset, tmp_path, overwrite=True)
     assert files(tmp_path) == files(complete) - {"report.json", "report.md"}
+
+
+# --- outputs that are not numbers
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("part", ["test", "validation"])
+def test_a_model_without_a_finite_output_for_a_test_graph_is_refused(
+    dataset: GraphDataset, members: int, part: str
+) -> None:
+    method = settings_for("diffpool", "embedded", epochs=1, hidden=8, ensemble=members)
+    outcome = train_once(method, dataset)
+    graph = int(getattr(outcome.folds[0], part)[1])
+    x = dataset.x.clone()
+    x[dataset.graphs.layout.graph_of_row == graph] = torch.nan
+    broken = replace(dataset, x=x)
+    with pytest.raises(TrainingError, match=rf"output of the model for graph {graph} of embedded"):
+        replace(outcome, dataset=broken).metrics(part)
+    if part == "test":
+        with pytest.raises(TrainingError, match=rf"output of the model for graph {graph} of embed"):
+            train_once(method, broken)
+
+
+def test_the_loss_of_an_ensemble_is_finite_where_all_probabilities_round_to_zero(
+    dataset: GraphDataset,
+) -> None:
+    method = settings_for("diffpool", "embedded", epochs=1, hidden=8, ensemble=2)
+    outcome = train_once(method, dataset)
+    with torch.no_grad():
+        outcome.model.head[-1].weight.fill_(0)
+        outcome.model.head[-1].bias.copy_(torch.tensor([[0.0, 1e4]] * 2))
+    scores = single_run._test(outcome.model, dataset, outcome.folds)
+    zeros = float((dataset.y[outcome.fold.test] == 0).double().mean())
+    assert scores.loss == pytest.approx(1e4 * zeros)

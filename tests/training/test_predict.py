@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ from typer.testing import CliRunner, Result
 
 from diffpool import GraphDataset, RawGraphs, load_model, read_graphs
 from diffpool.cli.commands import app
-from diffpool.data import Categories
+from diffpool.data import Categories, FeatureMap
 from diffpool.data.jsonl import write_jsonl
 from diffpool.errors import DataError, ModelError
+from diffpool.experiments import METHODS, settings_for, train_once
 from diffpool.training import write_predictions
 from diffpool.training.predict import _cell
 
@@ -385,8 +388,58 @@ def test_an_output_that_is_not_finite_is_an_error_that_names_the_graph(model: Pa
         trained.model.inputs.inverse_sd.fill_(3e38)
         trained.model.head[-1].weight.fill_(3e38)
         trained.model.head[-1].bias.fill_(-3e38)
-    with pytest.raises(ModelError, match=r"the output of the model for graph \d+ "):
-        trained.predict_proba(graphs)
+    for output in (trained.predict_proba, trained.predict_log_proba):
+        with pytest.raises(ModelError, match=r"the output of the model for graph \d+ "):
+            output(graphs)
+
+
+def test_embeddings_and_clusters_that_are_not_finite_are_errors_that_name_the_graph(
+    model: Path,
+) -> None:
+    trained = load_model(model)
+    graphs = read_graphs(model.parent / "graphs.jsonl")
+    apply, several = FeatureMap.apply, np.concatenate([np.arange(40)] * 3)
+
+    def broken(self: FeatureMap, raw: RawGraphs) -> Any:
+        features = apply(self, raw)
+        if len(raw) == 20:  # the second batch
+            features.x[raw.sizes[:7].sum() : raw.sizes[:8].sum()] = np.nan
+        return features
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FeatureMap, "apply", broken)
+        for output, what in (
+            (trained.predict, "output"),
+            (trained.predict_log_proba, "output"),
+            (trained.embed, "embedding"),
+            (trained.clusters, "cluster assignment"),
+        ):
+            with pytest.raises(ModelError, match=rf"graphs: the {what} of .*for graph 107 "):
+                output(graphs[several])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_graphs_have_no_outputs_of_the_right_width(method: str) -> None:
+    graphs = own_graphs(12)
+    dataset = GraphDataset.from_raw(graphs)
+    trained = train_once(settings_for(method, "own", epochs=1, hidden=4), dataset).trained
+    none = graphs[0:0]
+    assert trained.predict(none).shape == (0,)
+    assert trained.predict_proba(none).shape == (0, 2)
+    assert trained.predict_log_proba(none).shape == (0, 2)
+    assert trained.embed(none).shape == (0, trained.embed(graphs).shape[1])
+    assert trained.clusters(none) == []
+
+
+def test_threads_that_share_a_model_have_their_own_embeddings(model: Path) -> None:
+    trained = load_model(model)
+    graphs = read_graphs(model.parent / "graphs.jsonl")
+    parts = [graphs[start : start + 10] for start in range(0, 40, 10)] * 5
+    alone = [trained.embed(part) for part in parts]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(trained.embed, parts))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_too_little_memory_is_an_error_that_names_the_graphs(
