@@ -12,7 +12,7 @@ from diffpool.architecture import Architecture
 from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.errors import SettingError
 from diffpool.experiments.cohorts import initial_models
-from diffpool.training import Answers, Cohort, CohortBatches, Training
+from diffpool.training import Answers, Cohort, CohortBatches, Training, score
 from diffpool.training.answers import packed, target_scale
 
 SMALL = Architecture(hidden=4)
@@ -50,6 +50,23 @@ def test_balanced_weights_give_every_class_the_same_total_weight(dataset: GraphD
     y, weights = answers(torch.tensor([0, 1, 1, 0, 0, 1]), models=2)
     assert y.tolist() == [0, 1, 1, 0, 0, 1]
     assert weights.tolist() == [0.625, 2.5, 2.5, 1.0, 1.0, 1.0]
+
+
+def test_a_class_without_training_graphs_weighs_as_much_as_an_average_graph(
+    dataset: GraphDataset,
+) -> None:
+    given = replace(with_classes(dataset, [0] * 8 + [1] * 2 + [2] * 10), class_names=(0, 1, 2))
+    answers = Answers.for_training(given, [TEN], [Training(class_weight="balanced")])
+    assert answers.class_weights.tolist() == [[0.625, 2.5, 1.0]]
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_all_graphs_count_the_same_in_scores(dataset: GraphDataset, regression: bool) -> None:
+    given = with_targets(dataset) if regression else dataset
+    weighted = replace(given, weights=torch.arange(20.0))
+    model = initial_models(SMALL, [0], given, [TEN])
+    graphs = np.arange(20)
+    assert score(model, weighted, graphs) == score(model, given, graphs)
 
 
 def test_without_weights_nothing_is_weighted(dataset: GraphDataset) -> None:
