@@ -15,6 +15,7 @@ from diffpool.experiments.advice import class_counts
 from diffpool.experiments.provenance import device_name, versions
 from diffpool.files import atomic_write
 from diffpool.settings import Setting, list_settings
+from diffpool.text import printable
 from diffpool.training import Training
 
 if TYPE_CHECKING:
@@ -111,11 +112,12 @@ def as_markdown(report: dict[str, Any]) -> str:
         lines += ["", "## Graphs of each class", ""]
         counts = {part: list(own.values()) for part, own in report["class_counts"].items()}
         lines += _table([str(name) for name in report["classes"]], counts)
-        if report["test"] is not None and len(report["classes"]) <= LARGEST_MATRIX:
+        matrix = report["test"] and report["test"]["confusion"]
+        if matrix and len(report["classes"]) <= LARGEST_MATRIX:
             lines += ["", "## Confusion matrix of the test graphs", ""]
             lines += ["Rows are true classes, columns are predicted ones.", ""]
             names_of_rows = [str(name) for name in report["classes"]]
-            rows = dict(zip(names_of_rows, report["test"]["confusion"], strict=True))
+            rows = dict(zip(names_of_rows, matrix, strict=True))
             lines += _table(names_of_rows, rows)
     lines += ["", "## Settings", ""]
     for kind in (Architecture, Training):
@@ -153,5 +155,5 @@ def _number(value: float | None) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Text that cannot break a table."""
-    return " ".join(str(value).split()).replace("|", "\\|")
+    """Text that cannot break a table or control a terminal."""
+    return printable(" ".join(str(value).split())).replace("|", "\\|")

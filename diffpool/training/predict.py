@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -256,6 +257,9 @@ class Predictions:
     count: int
     unseen: Unseen
     metrics: dict[str, Any] | None  # None if no graph has a class or target
+    not_scored: tuple[
+        str, ...
+    ] = ()  # messages about graphs with other answers than those of the model
 
 
 def write_predictions(
@@ -297,23 +301,24 @@ def _write(
     answers = _Answers(card)
     own = _own_columns(card)
     writer = csv.writer(file)
+    names: dict[str, str] = {}  # in the output, of the columns of the input
     header: list[str] | None = None  # columns of the input
     unseen: Unseen = {}
     count = 0
     for raw in parts:
         found = model.outputs(raw)
-        names = {name: f"input_{name}" if name in own else name for name in raw.columns}
+        _add_names(names, raw.columns, own)
         if header is None or form == "jsonl":
-            header = list(names.values())
+            header = list(raw.columns)
             if form == "csv" and count == 0:
-                writer.writerow(["graph", *map(_cell, header), *map(_cell, own[1:])])
-        if new := set(names.values()) - set(header):
+                shown = [names[name] for name in header]
+                writer.writerow(["graph", *map(_cell, shown), *map(_cell, own[1:])])
+        if new := raw.columns.keys() - set(header):
             raise DataError(
                 f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
                 "give it to the first graph, too, or write the predictions as JSON lines"
             )
-        given = {names[name]: values for name, values in raw.columns.items()}
-        given = {name: given.get(name, [None] * len(raw)) for name in header}
+        given = {name: raw.columns.get(name, [None] * len(raw)) for name in header}
         for g, row in enumerate(found.values):
             numbers = [f"{value:.9g}" for value in row]
             if card.members > 1:
@@ -324,15 +329,33 @@ def _write(
             if form == "csv":
                 writer.writerow([count, *map(_cell, columns), *map(_cell, label), *numbers])
             else:
-                values = [count, *columns, *label, *map(float, numbers)]
-                line = dict(zip(["graph", *header, *own[1:]], values, strict=True))
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                values = [count, *map(_json_value, columns), *label, *map(float, numbers)]
+                keys = ["graph", *(names[name] for name in header), *own[1:]]
+                line = dict(zip(keys, values, strict=True))
+                file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
             count += 1
         answers.add(raw, found.values)
         _add_counts(unseen, found.unseen)
         advance(len(found.values))
     file.flush()
-    return Predictions(count, unseen, answers.metrics())
+    return Predictions(count, unseen, answers.metrics(), answers.not_scored())
+
+
+def _add_names(names: dict[str, str], columns: Iterable[str], own: list[str]) -> None:
+    """Name the new columns of the input: as they are, or with `input_` until no other column has that name."""
+    columns = list(columns)
+    for name in columns:
+        if name in names:
+            continue
+        given = name
+        while given in own or given in names.values() or (given != name and given in columns):
+            given = f"input_{given}"
+        names[name] = given
+
+
+def _json_value(value: Any) -> Any:
+    """The value; None for NaN and infinity, which JSON lacks."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> Any:
@@ -367,18 +390,38 @@ class _Answers:
         self.y: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
         self.unknown: Counter[str] = Counter()  # classes that the model does not have
+        self.other: Counter[str] = Counter()  # answers that the model does not predict
 
     def add(self, raw: RawGraphs, values: np.ndarray) -> None:
-        if self.card.regression:
-            if raw.targets is not None and raw.targets.shape == values.shape:
-                self.y.append(raw.targets)
-                self.values.append(values)
-        elif raw.classes is not None:
+        answers = None if raw.targets is None else _targets(raw.targets.shape[1])
+        if raw.classes is not None and (answers is None or not self.card.regression):
+            answers = "classes"
+        if answers is None:
+            return
+        if answers != self._predicted:
+            self.other[answers] += len(raw)
+        elif self.card.regression:
+            assert raw.targets is not None
+            self.y.append(raw.targets)
+            self.values.append(values)
+        else:
+            assert raw.classes is not None
             words = raw.classes.words()
             codes = np.array([self.codes.get(word, -1) for word in words], np.int64)
             self.unknown.update(word for word in words if word not in self.codes)
             self.y.append(codes[codes >= 0])
             self.values.append(values[codes >= 0])
+
+    @property
+    def _predicted(self) -> str:
+        return _targets(self.card.num_outputs) if self.card.regression else "classes"
+
+    def not_scored(self) -> tuple[str, ...]:
+        """Messages about graphs whose answers are not of the kind that the model predicts."""
+        return tuple(
+            f"not scored: {count} graphs have {answers}, but the model predicts {self._predicted}"
+            for answers, count in self.other.items()
+        )
 
     def metrics(self) -> dict[str, Any] | None:
         """The metrics; graphs of classes that the model does not have are counted, but not scored."""
@@ -389,6 +432,10 @@ class _Answers:
             return regression_metrics(y, values)
         metrics = {"classes": list(self.card.class_names)} | classification_metrics(y, values)
         return metrics | ({"unknown_classes": dict(self.unknown)} if self.unknown else {})
+
+
+def _targets(count: int) -> str:
+    return "1 target" if count == 1 else f"{count} targets"
 
 
 def _check_finite(raw: RawGraphs, start: int, values: Tensor, what: str) -> None:

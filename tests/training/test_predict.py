@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from diffpool import GraphDataset, RawGraphs, load_model, read_graphs
 from diffpool.cli.commands import app
 from diffpool.data import Categories, FeatureMap
 from diffpool.data.jsonl import write_jsonl
-from diffpool.errors import DataError, ModelError
+from diffpool.errors import DataError, ModelError, SettingError
 from diffpool.experiments import METHODS, settings_for, train_once
 from diffpool.training import write_predictions
 from diffpool.training.predict import _cell
@@ -166,6 +168,125 @@ def test_a_column_named_like_one_of_ours_is_renamed(model: Path, tmp_path: Path)
     row = rows_of(tmp_path / "p.csv")[0]
     assert (row["input_prediction"], row["input_p_no"]) == ("old", "7")
     assert row["prediction"] in ("no", "yes")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_renamed_columns_do_not_replace_others(model: Path, tmp_path: Path, form: str) -> None:
+    own = {"prediction": "a", "input_prediction": "b", "input_input_prediction": "c"}
+    new = write_lines(tmp_path / "new.jsonl", [{**line, **own} for line in lines_with_ids(3)])
+    out = tmp_path / f"p.{form}"
+    assert run("predict", model, new, "--out", out).exit_code == 0
+    row = rows_of(out)[0] if form == "csv" else json.loads(out.read_text().splitlines()[0])
+    assert row.pop("prediction") in ("no", "yes")
+    assert {name: row[name] for name in row if "prediction" in name} == {
+        "input_input_input_prediction": "a",
+        "input_prediction": "b",
+        "input_input_prediction": "c",
+    }
+
+
+def test_a_column_has_the_same_name_in_every_part(model: Path) -> None:
+    first, second = own_graphs(2), own_graphs(2)
+    first = replace(first, columns={"prediction": ["a"] * 2})
+    second = replace(second, columns={"input_prediction": ["b"] * 2, "prediction": ["c"] * 2})
+    text = io.StringIO()
+    write_predictions(load_model(model), [first, second], text, form="jsonl")
+    lines = [json.loads(line) for line in text.getvalue().splitlines()]
+    assert [line["input_prediction"] for line in lines] == ["a", "a", "c", "c"]
+    assert [line.get("input_input_prediction") for line in lines] == [None, None, "b", "b"]
+    with pytest.raises(DataError, match="graphs 2 to 3 have a column 'input_prediction', which"):
+        write_predictions(load_model(model), [first, second], io.StringIO())
+
+
+def test_a_column_with_a_number_that_json_lacks_is_null(model: Path) -> None:
+    raw = replace(own_graphs(3), columns={"mass": [1.5, float("nan"), float("inf")]})
+    text = io.StringIO()
+    write_predictions(load_model(model), [raw], text, form="jsonl")
+    assert [json.loads(line)["mass"] for line in text.getvalue().splitlines()] == [1.5, None, None]
+    assert "NaN" not in text.getvalue()
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_predictions_never_replace_their_input(
+    file: Path, model: Path, tmp_path: Path, link: bool
+) -> None:
+    before, out = file.read_bytes(), file
+    if link:
+        out = tmp_path / "other.jsonl"
+        out.hardlink_to(file)
+    result = run("predict", model, file, "--out", out)
+    assert isinstance(result.exception, SettingError)
+    assert f"{out} is the input" in str(result.exception)
+    assert file.read_bytes() == before
+
+
+def test_predictions_never_replace_a_file_of_their_input(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    (folder / "one.edgelist").write_text("0 1\n")
+    result = run("predict", model, folder, "--out", folder / "one.edgelist")
+    assert isinstance(result.exception, SettingError)
+    assert (folder / "one.edgelist").read_text() == "0 1\n"
+
+
+def test_predictions_without_scores_leave_no_scores_of_earlier_ones(
+    file: Path, model: Path, tmp_path: Path
+) -> None:
+    out, scores = tmp_path / "p.csv", tmp_path / "p.scores.json"
+    assert run("predict", model, file, "--out", out).exit_code == 0
+    assert scores.exists()
+    raw = own_graphs(4)
+    write_jsonl(tmp_path / "new.jsonl", replace(raw, classes=None))
+    assert run("predict", model, tmp_path / "new.jsonl", "--out", out).exit_code == 0
+    assert not scores.exists()
+
+
+def test_graphs_with_other_answers_than_those_of_the_model_are_reported(
+    model: Path, tmp_path: Path
+) -> None:
+    raw = replace(own_graphs(4), classes=None, targets=np.ones((4, 2)))
+    write_jsonl(tmp_path / "targets.jsonl", raw)
+    words = ["predict", model, tmp_path / "targets.jsonl", "--out", tmp_path / "p.csv"]
+    expected = "not scored: 4 graphs have 2 targets, but the model predicts classes"
+    result = run(*words)
+    assert result.exit_code == 0
+    assert expected in " ".join(result.output.split())
+    assert json.loads(run(*words, "--json", "--quiet").stdout)["not_scored"] == [expected]
+    assert expected in " ".join(run(*words[:-1], "-").stderr.split())
+
+
+def test_a_wrong_number_of_targets_is_reported() -> None:
+    raw = replace(own_graphs(20), classes=None, targets=np.arange(20.0)[:, None])
+    method = settings_for("diffpool", "own", epochs=1, hidden=4)
+    trained = train_once(method, GraphDataset.from_raw(raw)).trained
+    parts = [raw, replace(raw, targets=np.ones((20, 3))), own_graphs(5), own_graphs(2)]
+    written = write_predictions(trained, parts, io.StringIO())
+    assert written.not_scored == (
+        "not scored: 20 graphs have 3 targets, but the model predicts 1 target",
+        "not scored: 7 graphs have classes, but the model predicts 1 target",
+    )
+    assert written.metrics is not None
+    assert written.metrics["graphs"] == 20
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_names_do_not_control_the_terminal_that_predictions_are_written_to(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    lines = [{**line, "id": "\x1b[2J\x9b31m\u202e"} for line in lines_with_ids(2)]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    words = ["predict", str(model), str(new), "--out", "-", "--format", form, "--quiet"]
+    found = {}
+    for terminal in (True, False):
+        text = io.StringIO()
+        monkeypatch.setattr(text, "isatty", lambda answer=terminal: answer)
+        monkeypatch.setattr(sys, "stdout", text)
+        app(words, standalone_mode=False)
+        found[terminal] = text.getvalue()
+    assert not set(found[True]) & set("\x1b\x9b\u202e\r")
+    assert found[True].count("\n") == 2 + (form == "csv")
+    assert "\\u202e" in found[True]
+    assert "\u202e" in found[False]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
