@@ -65,7 +65,7 @@ def make_cohort(tasks: Sequence[Task], dataset: GraphDataset) -> Cohort:
     seeds = [config.seed for config in configs]
     model = initial_models(tasks[0].method.architecture, seeds, dataset, folds)
     may_fail = all(task.may_fail for task in tasks)
-    return Cohort(model, dataset, folds, configs, scale_targets=True, may_fail=may_fail)
+    return Cohort(model, dataset, folds, configs, target_folds=folds, may_fail=may_fail)
 
 
 def initial_models(

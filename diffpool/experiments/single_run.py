@@ -106,7 +106,7 @@ class Outcome:
         y = self.dataset.y[torch.as_tensor(numbers, device=self.dataset.y.device)].cpu().numpy()
         if self.dataset.regression:
             mean, sd = np.array(self.card.target_mean), np.array(self.card.target_sd)
-            return regression_metrics(y * sd + mean, outputs * sd + mean)
+            return regression_metrics(y, outputs * sd + mean)
         names = {"classes": list(self.card.class_names)}
         return names | classification_metrics(y, outputs)
 
@@ -170,10 +170,7 @@ def _fit(
     method, dataset = prepared(method, dataset)
     config = method.training
     folds, configs = _members(fold, dataset, config)
-    mean: tuple[float, ...] = ()
-    sd: tuple[float, ...] = ()
-    if dataset.regression:
-        dataset, mean, sd = _standardized(dataset, fold)
+    mean, sd = map(Tensor.tolist, target_scale(dataset, fold)) if dataset.regression else ((), ())
     card = ModelCard(
         parts=(Part(method.architecture, config, (1.0,) * len(folds)),),
         num_features=dataset.num_features,
@@ -183,8 +180,8 @@ def _fit(
         method=method.name,
         feature_map=dataset.feature_map,
         directed=dataset.directed,
-        target_mean=mean,
-        target_sd=sd,
+        target_mean=tuple(mean),
+        target_sd=tuple(sd),
     )
     progress = None if out is None else _Progress(Path(out), training_key(method, dataset, fold))
     rows: list[Epoch] = []
@@ -193,7 +190,7 @@ def _fit(
     with models_fit(len(folds)):
         seeds = [own.seed for own in configs]
         model = initial_models(method.architecture, seeds, dataset, folds)
-        cohort = Cohort(model, dataset, folds, configs)
+        cohort = Cohort(model, dataset, folds, configs, target_folds=[fold] * len(folds))
         if progress is not None and resume:
             rows, state = progress.resume()
             cohort.load_state(state)
@@ -218,9 +215,14 @@ def _fit(
         if interrupted and progress is not None:  # after the model, which matters more
             progress.write_metrics(rows)
             progress.save(rows, state)
-        test = _test(model, dataset, folds)
-    if progress is not None and not interrupted:
-        progress.finish()
+        try:
+            test = _test(model, card, dataset, folds)
+        except TrainingError as error:
+            saved = "" if out is None else f". The model is in {out}, without a report"
+            raise TrainingError(f"{error}{saved}", error.model) from error
+        finally:
+            if progress is not None and not interrupted:
+                progress.finish()
     seconds = time.perf_counter() - start
     outcome = Outcome(
         model=model,
@@ -272,7 +274,9 @@ def _mean_row(rows: Sequence[Epoch | None]) -> Epoch:
     return Epoch(epoch=found[0].epoch, **means, best=best, seconds=found[0].seconds)
 
 
-def _test(model: GraphClassifier, dataset: GraphDataset, folds: Sequence[Fold]) -> Scores:
+def _test(
+    model: GraphClassifier, card: ModelCard, dataset: GraphDataset, folds: Sequence[Fold]
+) -> Scores:
     """Loss and accuracy on the test graphs, of the mean of all members; 0 without test graphs."""
     graphs = folds[0].test
     if not len(graphs):
@@ -283,10 +287,14 @@ def _test(model: GraphClassifier, dataset: GraphDataset, folds: Sequence[Fold]) 
     outputs = torch.from_numpy(np.stack(found)).double()  # [M, B, K]
     y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu()
     if dataset.regression:
-        return Scores(float(task_loss(outputs.mean(0), y.double()).mean()), None)
+        mean, sd = (
+            y.new_tensor(v, dtype=torch.float64) for v in (card.target_mean, card.target_sd)
+        )
+        return Scores(float(task_loss(outputs.mean(0), (y - mean) / sd).mean()), None)
     # logarithms, so that the loss is finite where probabilities round to 0
-    mean = outputs.log_softmax(-1).logsumexp(0) - math.log(len(folds))
-    return Scores(float(task_loss(mean, y).mean()), float((mean.argmax(-1) == y).double().mean()))
+    logs = outputs.log_softmax(-1).logsumexp(0) - math.log(len(folds))
+    hits = logs.argmax(-1) == y
+    return Scores(float(task_loss(logs, y).mean()), float(hits.double().mean()))
 
 
 class _Progress:
@@ -398,12 +406,3 @@ def _save(out: Path, model: GraphClassifier, card: ModelCard, save: Save) -> Non
         raise TrainingError(
             f"the model is trained, but {out} cannot be written ({reason}): it is in {folder} instead"
         ) from error
-
-
-def _standardized(
-    dataset: GraphDataset, fold: Fold
-) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
-    """The data set with targets scaled to mean 0 and sd 1 on the training graphs; that mean and sd."""
-    mean, sd = target_scale(dataset, fold)
-    y = ((dataset.y - mean) / sd).to(dataset.x.dtype)
-    return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

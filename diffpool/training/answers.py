@@ -32,12 +32,12 @@ class Answers:
         dataset: GraphDataset,
         folds: Sequence[Fold],
         configs: Sequence[Training],
-        scale_targets: bool = False,
+        target_folds: Sequence[Fold] | None = None,
     ) -> Answers:
-        """Of models on these folds. `scale_targets`: to mean 0 and sd 1 on the training graphs of each model."""
+        """Of models on these folds. Targets are scaled to mean 0 and sd 1 on the training graphs of `target_folds`."""
         mean = sd = None
-        if scale_targets and dataset.regression:
-            scales = [target_scale(dataset, fold) for fold in folds]
+        if target_folds is not None and dataset.regression:
+            scales = [target_scale(dataset, fold) for fold in target_folds]
             mean, sd = (torch.stack(part)[:, None] for part in zip(*scales, strict=True))
         return cls(
             regression=dataset.regression,

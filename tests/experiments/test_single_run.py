@@ -321,6 +321,29 @@ def test_a_model_without_a_finite_output_for_a_test_graph_is_refused(
             train_once(method, broken)
 
 
+def test_a_refused_model_is_kept_without_a_report(dataset: GraphDataset, tmp_path: Path) -> None:
+    outcome = train_once(METHOD, dataset, tmp_path)
+    x = dataset.x.clone()
+    x[dataset.graphs.layout.graph_of_row == int(outcome.fold.test[0])] = torch.nan
+    message = rf"is not a finite number.*\. The model is in {tmp_path}, without a report"
+    with pytest.raises(TrainingError, match=message):
+        train_once(METHOD, replace(dataset, x=x), tmp_path, overwrite=True)
+    kinds = {name.split("-")[0] for name in files(tmp_path)}
+    assert kinds == {"config.json", "model", "metrics.jsonl"}
+    load_model(tmp_path)
+
+
+def test_an_outcome_has_the_targets_as_they_were_given(dataset: GraphDataset) -> None:
+    y = torch.linspace(100, 300, 40, dtype=torch.float64)[:, None] + 1e-9
+    outcome = train_once(METHOD, replace(dataset, y=y, class_names=()))
+    assert torch.equal(outcome.dataset.y, y)
+    train = y[torch.as_tensor(outcome.fold.train)]
+    assert outcome.card.target_mean == pytest.approx(train.mean(0).tolist(), rel=1e-14)
+    assert outcome.test.loss == pytest.approx(
+        (outcome.metrics("test")["rmse"] / outcome.card.target_sd[0]) ** 2, rel=1e-12
+    )
+
+
 def test_the_loss_of_an_ensemble_is_finite_where_all_probabilities_round_to_zero(
     dataset: GraphDataset,
 ) -> None:
@@ -329,6 +352,6 @@ def test_the_loss_of_an_ensemble_is_finite_where_all_probabilities_round_to_zero
     with torch.no_grad():
         outcome.model.head[-1].weight.fill_(0)
         outcome.model.head[-1].bias.copy_(torch.tensor([[0.0, 1e4]] * 2))
-    scores = single_run._test(outcome.model, dataset, outcome.folds)
+    scores = single_run._test(outcome.model, outcome.card, dataset, outcome.folds)
     zeros = float((dataset.y[outcome.fold.test] == 0).double().mean())
     assert scores.loss == pytest.approx(1e4 * zeros)

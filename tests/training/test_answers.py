@@ -36,7 +36,7 @@ def with_targets(dataset: GraphDataset) -> GraphDataset:
 def parameters(dataset: GraphDataset, folds: list[Fold], configs: list[Training]) -> dict:
     """The parameters of models trained for two epochs side by side."""
     model = initial_models(SMALL, [config.seed for config in configs], dataset, folds)
-    cohort = Cohort(model, dataset, folds, configs, scale_targets=True)
+    cohort = Cohort(model, dataset, folds, configs, target_folds=folds)
     for _ in range(2):
         cohort.train_epoch()
     return {name: p.detach().clone() for name, p in cohort.in_training.named_parameters()}
@@ -79,7 +79,8 @@ def test_without_weights_nothing_is_weighted(dataset: GraphDataset) -> None:
 def test_targets_are_scaled_on_the_training_graphs_of_each_model(dataset: GraphDataset) -> None:
     given = with_targets(dataset)
     other = Fold(np.arange(5, 15), TEN.validation, TEN.test)
-    answers = Answers.for_training(given, [TEN, other], [Training()] * 2, scale_targets=True)
+    folds = [TEN, other]
+    answers = Answers.for_training(given, folds, [Training()] * 2, target_folds=folds)
     y, _ = answers(torch.cat([given.y[TEN.train], given.y[other.train]]), models=2)
     for own in y.view(2, 10, 2):
         assert torch.allclose(own.mean(0), torch.zeros(2), atol=1e-5)
