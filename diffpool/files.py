@@ -16,6 +16,9 @@ try:
 except ImportError:  # Windows has no fcntl: there, locks do nothing
     fcntl = None
 
+LOCK_ATTEMPTS = 1000
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
+
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
@@ -102,12 +105,17 @@ def file_lock(path: Path, wait: bool = True) -> Iterator[None]:
 
 
 def _open_locked(path: Path, wait: bool) -> int:
-    while True:
+    for _ in range(LOCK_ATTEMPTS):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
         except FileNotFoundError:  # another process has just removed the folder
             continue
+        except OSError as error:
+            if not path.is_symlink():
+                raise
+            message = "a lock file must not be a symbolic link: remove it"
+            raise OSError(errno.ELOOP, message, str(path)) from error
         try:
             lock_open_file(file, wait)
             if os.fstat(file).st_ino == path.stat().st_ino:
@@ -118,3 +126,4 @@ def _open_locked(path: Path, wait: bool) -> int:
             os.close(file)
             raise
         os.close(file)  # the previous holder removed this file: lock the new one
+    raise OSError(errno.EBUSY, "the lock file is removed again and again", str(path))

@@ -194,6 +194,30 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.parametrize("target", ["nowhere/file", "file"])
+def test_a_link_in_place_of_a_lock_file_is_an_error(tmp_path: Path, target: str) -> None:
+    lock = tmp_path / ".lock"
+    lock.symlink_to(tmp_path / target)
+    with pytest.raises(OSError, match=r"symbolic link.*remove it") as caught, file_lock(lock):
+        pass
+    assert caught.value.filename == str(lock)
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_lock_file_that_disappears_again_and_again_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = files.lock_open_file
+
+    def remove(file: int, wait: bool = True) -> None:
+        lock(file, wait)
+        (tmp_path / ".lock").unlink()
+
+    monkeypatch.setattr(files, "lock_open_file", remove)
+    with pytest.raises(OSError, match=r"removed again and again"), file_lock(tmp_path / ".lock"):
+        pass
+
+
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError), file_lock(tmp_path / "file" / "file.lock"):

@@ -43,7 +43,7 @@ class SortPool(nn.Module):
         pairs = first[:, : 2 * length].unflatten(1, (length, 2)).amax(2)  # [B, k/2, C]
         windows = pairs.unfold(1, self.width, 1).transpose(2, 3)  # [B, windows, width, C]
         second = self.second(windows.flatten(2).flatten(0, 1)).relu()
-        return self.dense(second.view(count, -1)).relu()
+        return self.dense(second.unflatten(0, (count, windows.shape[1])).flatten(1)).relu()
 
 
 def sorted_nodes(h: Tensor, layout: Layout, nodes: int) -> Tensor:

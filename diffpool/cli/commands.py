@@ -11,10 +11,10 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, cast
 
 import typer
 from rich.console import Console
@@ -32,7 +32,6 @@ from diffpool.cli.display import (
     print_outcome,
     print_scores,
     print_statistics,
-    printable,
     progress_console,
 )
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
@@ -72,6 +71,7 @@ from diffpool.experiments.methods import (
 )
 from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
 from diffpool.files import atomic_write
+from diffpool.text import PrintableFile, printable
 from diffpool.version import VERSION
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def train(
         outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
     _draw(outcome, out, shown)
     if as_json:
-        print(json.dumps({**outcome_facts(outcome), "out": str(out)}))
+        _print_json({**outcome_facts(outcome), "out": str(out)})
     else:
         print_outcome(outcome)
         shown.print(f"written to {out}")
@@ -279,7 +279,7 @@ def evaluate(
                 chosen, graphs, rules, **vars(run), cohort=cohort, watch=watch, notify=shown.print
             )
     if as_json:
-        print(json.dumps(result.to_json()))
+        _print_json(result.to_json())
     else:
         print_evaluation(console, result)
         shown.print(f"recorded in {run.out}")
@@ -372,7 +372,7 @@ def data(
     raw = read_input(dataset, source, target, refresh, quiet)
     facts = statistics(raw)
     if as_json:
-        print(json.dumps(facts))
+        _print_json(facts)
     else:
         print_statistics(raw, facts)
 
@@ -442,6 +442,10 @@ def predict(
     model = load_model(model_dir, Device(device, "float32").select())
     if not to_stdout and (out.is_dir() or not out.resolve().parent.is_dir()):
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+    if is_path(dataset) and _is_input(out, Path(dataset)):
+        raise SettingError(
+            f"expected --out to be a new file, but {out} is the input: choose another name"
+        )
     source = Source(
         data_dir, smiles, node_attributes=node_attributes, edge_attributes=edge_attributes
     )
@@ -465,26 +469,55 @@ def predict(
     try:
         with graphs_bar("predicting", total, shown) as advance:
             written = write_predictions(
-                model, parts, sys.stdout if to_stdout else out, advance, form
+                model, parts, _stdout() if to_stdout else out, advance, form
             )
     except BrokenPipeError:  # `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(BROKEN_PIPE) from None
-    if written.metrics is not None and not to_stdout:
-        scores = out.with_name(f"{out.stem}.scores.json")
-        with atomic_write(scores) as temporary:
-            temporary.write_text(json.dumps(written.metrics, indent=2) + "\n", "utf-8")
+    if not to_stdout:
+        _write_scores(out.with_name(f"{out.stem}.scores.json"), written.metrics)
     if as_json and not to_stdout:
         facts = {"predictions": written.count, "out": str(out), "unseen": written.unseen}
-        print(json.dumps({**facts, "scores": written.metrics}))
+        if written.not_scored:
+            facts["not_scored"] = written.not_scored
+        _print_json({**facts, "scores": written.metrics})
         return
     messages = errors if to_stdout else console
     for table, found in written.unseen.items():
         messages.print(unseen_message(table, found), markup=False)
+    for message in written.not_scored:
+        messages.print(message, markup=False, soft_wrap=True)
     if written.metrics is not None:
         print_scores(messages, written.metrics)
     place = "standard output" if to_stdout else out
     messages.print(f"{written.count} predictions written to {place}")
+
+
+def _is_input(out: Path, dataset: Path) -> bool:
+    """Whether this is the file with the graphs, or one of the files in their folder."""
+    from diffpool.data.graph_files import find_graph_files
+
+    if not out.exists() or not dataset.exists():
+        return False
+    files = find_graph_files(dataset) if dataset.is_dir() else [dataset]
+    return any(out.samefile(file) for file in files)
+
+
+def _stdout() -> TextIO:
+    return cast("TextIO", PrintableFile(sys.stdout)) if sys.stdout.isatty() else sys.stdout
+
+
+def _write_scores(path: Path, metrics: dict[str, Any] | None) -> None:
+    """Write the scores next to the predictions; without any, remove those of earlier predictions."""
+    if metrics is None:
+        path.unlink(missing_ok=True)
+        return
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(metrics, indent=2, allow_nan=False) + "\n", "utf-8")
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    print(json.dumps(values, allow_nan=False))
 
 
 def embedded(seed: int) -> GraphDataset:
@@ -535,6 +568,9 @@ def read_input(
 
 
 def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
+    picture = out / "clusters.png"
+    with suppress(OSError):
+        picture.unlink(missing_ok=True)  # of an older model
     try:
         from diffpool.viz import draw_clusters
     except ImportError:
@@ -545,9 +581,9 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
     try:
         model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
-        draw_clusters(model, batch, outcome.dataset.class_names, out / "clusters.png")
+        draw_clusters(model, batch, outcome.dataset.class_names, picture)
     except OSError as error:
-        console.print(f"no picture: {out / 'clusters.png'} cannot be written ({error.strerror})")
+        console.print(f"no picture: {picture} cannot be written ({error.strerror})")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
@@ -605,7 +641,7 @@ def _complain_about_memory(error: Exception) -> None:
 
 
 def _print_warning(message: Warning | str, *details: Any, **more: Any) -> None:
-    print(f"diffpool: warning: {message}", file=sys.stderr)
+    print(f"diffpool: warning: {_one_line(str(message))}", file=sys.stderr)
 
 
 def _options(error: Any) -> list[str]:
@@ -616,11 +652,14 @@ def _options(error: Any) -> list[str]:
 
 def _stop(message: str) -> NoReturn:
     """Exit after Ctrl-C with the code that shells expect."""
-    print(f"diffpool: {message}", file=sys.stderr)
+    print(f"diffpool: {_one_line(message)}", file=sys.stderr)
     sys.exit(INTERRUPTED)
 
 
 def _complain(message: str) -> NoReturn:
-    line = " ".join(message.splitlines())
-    print(f"diffpool: {printable(line)}", file=sys.stderr)
+    print(f"diffpool: {_one_line(message)}", file=sys.stderr)
     sys.exit(2)
+
+
+def _one_line(message: str) -> str:
+    return printable(" ".join(message.splitlines()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diffpool.experiments.methods import METHOD_SETTINGS, METHODS, Method
+from diffpool.text import printable
 
 if TYPE_CHECKING:
     from diffpool.data import GraphDataset, RawGraphs
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from diffpool.training import Epoch
 
 LINE_SECONDS = 10.0  # between progress lines, if the output is not a terminal
-
-# Control characters, and characters that reverse the direction of text: a terminal would obey them.
-UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped, as in \\x1b: names in the data must not control the terminal."""
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class PlainConsole(Console):
@@ -112,8 +102,8 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         "validation_loss": best.validation_loss,
         "validation_accuracy": best.validation_accuracy,
         "test_graphs": len(outcome.fold.test),
-        "test_loss": outcome.test.loss,
-        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss if len(outcome.fold.test) else None,
+        "test_accuracy": outcome.test.accuracy if len(outcome.fold.test) else None,
         "seconds": outcome.seconds,
         "interrupted": outcome.interrupted,
     }
@@ -157,7 +147,7 @@ def print_scores(
             soft_wrap=True,
         )
     names = [str(name) for name in metrics.get("classes", ())]
-    if matrix and 0 < len(names) <= 10:
+    if matrix and 0 < len(names) <= 10 and metrics["confusion"] is not None:
         shown_names = [Text(printable(name)) for name in names]
         table = Table("true class", title="predicted class")
         for label in shown_names:

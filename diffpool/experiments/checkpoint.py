@@ -17,6 +17,7 @@ from diffpool.checksums import Arrays, DamagedFileError, load_arrays, save_array
 from diffpool.errors import SettingError
 from diffpool.experiments.plan import HeldOut, Trained
 from diffpool.files import file_lock, remove_unfinished
+from diffpool.training import Epoch
 
 COHORT = "cohort."  # prefix of the tensors of the models in training
 
@@ -30,6 +31,7 @@ class Checkpoint:
     cohort: Mapping[str, Tensor] = field(default_factory=dict)  # their `Cohort.state()`
     peak_memory: int | None = None
     max_models: int | None = None  # side by side; set when there was not enough memory for more
+    epochs: tuple[Epoch, ...] = ()  # of `single_run.fit`: the lines of metrics.jsonl
 
 
 def checkpoint_path(results: str | Path, key: str) -> Path:
@@ -56,11 +58,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "tasks": checkpoint.tasks,
         "peak_memory": checkpoint.peak_memory,
         "max_models": checkpoint.max_models,
+        "epochs": [asdict(row) for row in checkpoint.epochs],
     }
-    try:
-        save_arrays(path, arrays, about)
-    except OSError as error:
-        raise SettingError(f"cannot write {path} ({error.strerror})") from error
+    save_arrays(path, arrays, about)
 
 
 def load_checkpoint(path: Path, notify: Callable[[str], None] = warnings.warn) -> Checkpoint:
@@ -69,12 +69,19 @@ def load_checkpoint(path: Path, notify: Callable[[str], None] = warnings.warn) -
     `notify` is called with a message if the file is damaged.
     """
     try:
+        return read_checkpoint(path)
+    except DamagedFileError as error:
+        notify(f"{error}: training the unfinished models again")
+        return Checkpoint()
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """The checkpoint in this file, an empty one if the file is missing; raises `DamagedFileError`."""
+    try:
         found = load_arrays(path)
         return Checkpoint() if found is None else _decoded(*found)
-    except (DamagedFileError, ValueError, KeyError, TypeError, RecursionError) as error:
-        reason = str(error) if isinstance(error, DamagedFileError) else f"{path} is damaged"
-        notify(f"{reason}: training the unfinished models again")
-        return Checkpoint()
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedFileError(f"{path} is damaged") from error
 
 
 def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
@@ -94,6 +101,7 @@ def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
         cohort=cohort,
         peak_memory=about["peak_memory"],
         max_models=about["max_models"],
+        epochs=tuple(Epoch(**row) for row in about.get("epochs", ())),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +11,15 @@ import torch
 from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
+from diffpool.errors import TrainingError
 from diffpool.experiments.plan import HeldOut, Results, Task, Trained
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Cohort,
+    check_outputs,
     fit_inputs,
     outputs_of,
     regression_metrics,
-    score_cohort,
     target_scale,
 )
 
@@ -65,8 +65,8 @@ def make_cohort(tasks: Sequence[Task], dataset: GraphDataset) -> Cohort:
     seeds = [config.seed for config in configs]
     model = initial_models(tasks[0].method.architecture, seeds, dataset, folds)
     may_fail = all(task.may_fail for task in tasks)
-    scale = not tasks[0].standardized
-    return Cohort(model, dataset, folds, configs, scale_targets=scale, may_fail=may_fail)
+    targets = [task.target_fold or task.split for task in tasks]
+    return Cohort(model, dataset, folds, configs, target_folds=targets, may_fail=may_fail)
 
 
 def initial_models(
@@ -96,14 +96,20 @@ def initial_models(
 
 
 def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
-    """The results of each model of a finished cohort. Models with test graphs are tested with their best parameters."""
+    """The results of each model of a finished cohort. Models with test graphs are tested with their best parameters.
+
+    An output that is not finite is a TrainingError; if the task may fail, it has failed.
+    """
     cohort.restore_best()
-    scores = score_cohort(cohort.model, cohort.batches, [task.split.test for task in tasks])
-    held_out = _held_out_outputs(tasks, cohort)
+    parts = [_held_out_graphs(task) for task in tasks]
+    outputs = outputs_of(cohort.model, cohort.batches, parts)
+    held_out = [_held_out(m, task, outputs[m], cohort) for m, task in enumerate(tasks)]
+    regression = cohort.dataset.regression
     parameters = sum(p[0].numel() for p in cohort.model.parameters())
     seen = graphs_seen(cohort)
     trained = {}
     for m, (task, curve) in enumerate(zip(tasks, cohort.curves, strict=True)):
+        test = held_out[m] if len(task.split.test) else None
         failed = m in cohort.failed
         epoch = int(cohort.best_epoch[m])
         loss, accuracy = curve[epoch - 1] if not failed else (math.inf, 0.0)
@@ -112,13 +118,13 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             validation_loss=loss,
             validation_accuracy=accuracy,
             curve=tuple(a for _, a in curve),
-            test_accuracy=scores[m].accuracy if len(task.split.test) else None,
+            test_accuracy=_accuracy(test.y, outputs[m]) if test and not regression else None,
             parameters=parameters,
             graphs=seen[m],
             seconds=cohort.seconds * seen[m] / max(sum(seen), 1),
-            test_metrics=_metrics(held_out[m], cohort.dataset) if len(task.split.test) else None,
+            test_metrics=regression_metrics(test.y, test.outputs) if test and regression else None,
             failed=failed,
-            held_out=held_out[m] if task.keep_outputs and not failed else None,
+            held_out=held_out[m] if task.keep_outputs else None,
             state=_state(cohort, m) if task.keep_model else None,
         )
     return trained
@@ -129,38 +135,35 @@ def _state(cohort: Cohort, m: int) -> dict[str, np.ndarray]:
     return {name: t[m].cpu().numpy() for name, t in cohort.model.state_dict().items()}
 
 
-def _metrics(held_out: HeldOut | None, dataset: GraphDataset) -> dict[str, Any] | None:
-    """Regression: the metrics on the test graphs, in the units of the targets."""
-    if held_out is None or not dataset.regression:
+def _held_out_graphs(task: Task) -> np.ndarray:
+    """The graphs whose outputs are kept or scored: test graphs or, if there are none, validation graphs."""
+    if len(task.split.test):
+        return task.split.test
+    return task.split.validation if task.keep_outputs else task.split.test
+
+
+def _held_out(model: int, task: Task, outputs: np.ndarray, cohort: Cohort) -> HeldOut | None:
+    """The outputs of a model for these graphs; None without graphs, or if it has failed."""
+    dataset, graphs = cohort.dataset, _held_out_graphs(task)
+    if model in cohort.failed or not len(graphs):
         return None
-    return regression_metrics(held_out.y, held_out.outputs)
+    try:
+        check_outputs(outputs, graphs, dataset.name)
+    except TrainingError as error:
+        if not task.may_fail:
+            raise TrainingError(f"{task.name}: {error}", model) from error
+        cohort.failed.add(model)
+        return None
+    y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu().numpy()
+    if dataset.regression:
+        fold = task.target_fold or task.split
+        mean, sd = (part.cpu().numpy() for part in target_scale(dataset, fold))
+        return HeldOut(y, outputs * sd + mean)
+    return HeldOut(y, torch.from_numpy(outputs).softmax(-1).numpy())
 
 
-def _held_out_outputs(tasks: Sequence[Task], cohort: Cohort) -> list[HeldOut | None]:
-    """The outputs of each model for its test graphs or, if it has none, for its validation graphs.
-
-    None where they are not needed: if the task does not keep them, except for regression with test graphs.
-    """
-    dataset = cohort.dataset
-    parts = [t.split.test if len(t.split.test) else t.split.validation for t in tasks]
-    needed = [t.keep_outputs or (dataset.regression and len(t.split.test) > 0) for t in tasks]
-    if not any(needed):
-        return [None] * len(tasks)
-    found: list[HeldOut | None] = []
-    outputs_of_tasks = outputs_of(cohort.model, cohort.batches, parts)
-    for task, part, outputs, wanted in zip(tasks, parts, outputs_of_tasks, needed, strict=True):
-        if not wanted:
-            found.append(None)
-            continue
-        y = dataset.y[torch.as_tensor(part, device=dataset.y.device)].cpu().numpy()
-        if dataset.regression and task.standardized:
-            found.append(HeldOut(y, outputs))
-        elif dataset.regression:
-            mean, sd = (part.cpu().numpy() for part in target_scale(dataset, task.split))
-            found.append(HeldOut(y, outputs * sd + mean))
-        else:
-            found.append(HeldOut(y, torch.from_numpy(outputs).softmax(-1).numpy()))
-    return found
+def _accuracy(y: np.ndarray, outputs: np.ndarray) -> float:
+    return float((outputs.argmax(1) == y).mean())
 
 
 def graphs_seen(cohort: Cohort) -> list[int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from diffpool.data import GraphDataset
-from diffpool.errors import TrainingError
+from diffpool.errors import SettingError, TrainingError
 from diffpool.experiments.checkpoint import (
     Checkpoint,
     checkpoint_path,
@@ -171,7 +171,10 @@ class NetworkRun:
         if tasks is not None and cohort is not None:
             names = tuple(task.name for task in tasks)
             checkpoint = replace(checkpoint, tasks=names, cohort=cohort.state())
-        save_checkpoint(self.path, checkpoint)
+        try:
+            save_checkpoint(self.path, checkpoint)
+        except OSError as error:
+            raise SettingError(f"cannot write {self.path} ({error.strerror})") from error
         self.saved = time.monotonic()
         if self.checkpoint_seconds > 0:
             self.pause = max(self.checkpoint_seconds, (self.saved - start) / SAVING_SHARE)

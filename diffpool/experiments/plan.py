@@ -43,8 +43,8 @@ class Plan:
     y: np.ndarray = field(repr=False)
     folds: tuple[tuple[Fold, ...], ...]  # of each repeat
     keep_models: bool = False  # the members of ensembles
-    standardized: bool = (
-        False  # targets are: they are not scaled to the training graphs of each model
+    same_targets: bool = (
+        False  # the training graphs of the fold scale the targets of all its models
     )
 
     def fold_indices(self) -> list[FoldIndex]:
@@ -61,7 +61,9 @@ class Task:
     may_fail: bool = False  # a loss of NaN is the result of this model, not an error of the run
     keep_outputs: bool = False  # for test graphs, or else for validation graphs: they are averaged
     keep_model: bool = False  # its parameters
-    standardized: bool = False  # targets are, for all models alike
+    target_fold: Fold | None = (
+        None  # its training graphs scale the targets; by default those of the split
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +170,7 @@ def make_task(
         may_fail=stage == "point",
         keep_outputs=averaged,
         keep_model=averaged and plan.keep_models and stage != "point",
-        standardized=plan.standardized,
+        target_fold=plan.folds[repeat][fold] if plan.same_targets else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 from dataclasses import asdict
@@ -14,11 +15,13 @@ from diffpool.experiments.advice import class_counts
 from diffpool.experiments.provenance import device_name, versions
 from diffpool.files import atomic_write
 from diffpool.settings import Setting, list_settings
+from diffpool.text import printable
 from diffpool.training import Training
 
 if TYPE_CHECKING:
     from diffpool.experiments.single_run import Outcome
 
+FILES = ("report.json", "report.md")
 PARTS = ("train", "validation", "test")
 LARGEST_MATRIX = 30  # maximum number of classes of a confusion matrix in report.md
 
@@ -68,10 +71,17 @@ def make_report(outcome: Outcome) -> dict[str, Any]:
 def write_report(out: str | Path, outcome: Outcome) -> None:
     """Write report.json and report.md to the model directory."""
     report = make_report(outcome)
-    texts = {"report.json": json.dumps(report, indent=2) + "\n", "report.md": as_markdown(report)}
-    for name, text in texts.items():
+    texts = (json.dumps(report, indent=2, allow_nan=False) + "\n", as_markdown(report))
+    for name, text in zip(FILES, texts, strict=True):
         with atomic_write(Path(out) / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+
+def remove_report(out: str | Path) -> None:
+    """Remove the report from the model directory, if there is one."""
+    for name in FILES:
+        with contextlib.suppress(OSError):
+            (Path(out) / name).unlink(missing_ok=True)
 
 
 def as_markdown(report: dict[str, Any]) -> str:
@@ -102,11 +112,12 @@ def as_markdown(report: dict[str, Any]) -> str:
         lines += ["", "## Graphs per class", ""]
         counts = {part: list(own.values()) for part, own in report["class_counts"].items()}
         lines += _table([str(name) for name in report["classes"]], counts)
-        if report["test"] is not None and len(report["classes"]) <= LARGEST_MATRIX:
+        matrix = report["test"] and report["test"]["confusion"]
+        if matrix and len(report["classes"]) <= LARGEST_MATRIX:
             lines += ["", "## Confusion matrix on the test graphs", ""]
             lines += ["Rows are true classes, columns are predicted classes.", ""]
             names_of_rows = [str(name) for name in report["classes"]]
-            rows = dict(zip(names_of_rows, report["test"]["confusion"], strict=True))
+            rows = dict(zip(names_of_rows, matrix, strict=True))
             lines += _table(names_of_rows, rows)
     lines += ["", "## Settings", ""]
     for kind in (Architecture, Training):
@@ -144,5 +155,5 @@ def _number(value: float | None) -> str:
 
 
 def _plain(value: Any) -> str:
-    """The value as text that cannot break a Markdown table."""
-    return " ".join(str(value).split()).replace("|", "\\|")
+    """The value as text that can neither break a Markdown table nor control a terminal."""
+    return printable(" ".join(str(value).split())).replace("|", "\\|")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 import time
+import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -17,11 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.checksums import DamagedFileError
 from diffpool.data import Fold, GraphDataset, single_split
 from diffpool.errors import DiffPoolError, ModelError, SettingError, TrainingError
 from diffpool.experiments.checkpoint import (
     Checkpoint,
-    load_checkpoint,
+    read_checkpoint,
     remove_checkpoint,
     save_checkpoint,
 )
@@ -29,7 +32,7 @@ from diffpool.experiments.cohorts import initial_models
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import derived_seed, prepared
 from diffpool.experiments.provenance import training_key
-from diffpool.experiments.report import write_report
+from diffpool.experiments.report import remove_report, write_report
 from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
@@ -40,17 +43,17 @@ from diffpool.training import (
     Save,
     Scores,
     TrainedModel,
+    check_outputs,
     classification_metrics,
     models_fit,
     outputs_of,
     regression_metrics,
     reserve_directory,
     save_model,
-    score_cohort,
     target_scale,
 )
 from diffpool.training.ensemble import member_fold
-from diffpool.training.model_directory import Part
+from diffpool.training.model_directory import CONFIG, Part
 from diffpool.training.settings import Training
 from diffpool.training.step import task_loss
 
@@ -91,6 +94,7 @@ class Outcome:
         sums: dict[int, np.ndarray] = {}
         counts: Counter[int] = Counter()
         for graphs, logits in zip(parts, outputs_of(self.model, batches, parts), strict=True):
+            check_outputs(logits, graphs, self.dataset.name)
             own = logits.astype(np.float64)
             if not self.dataset.regression:
                 own = torch.from_numpy(own).softmax(-1).numpy()
@@ -102,7 +106,7 @@ class Outcome:
         y = self.dataset.y[torch.as_tensor(numbers, device=self.dataset.y.device)].cpu().numpy()
         if self.dataset.regression:
             mean, sd = np.array(self.card.target_mean), np.array(self.card.target_sd)
-            return regression_metrics(y * sd + mean, outputs * sd + mean)
+            return regression_metrics(y, outputs * sd + mean)
         names = {"classes": list(self.card.class_names)}
         return names | classification_metrics(y, outputs)
 
@@ -166,10 +170,7 @@ def _fit(
     method, dataset = prepared(method, dataset)
     config = method.training
     folds, configs = _members(fold, dataset, config)
-    mean: tuple[float, ...] = ()
-    sd: tuple[float, ...] = ()
-    if dataset.regression:
-        dataset, mean, sd = _standardized(dataset, fold)
+    mean, sd = map(Tensor.tolist, target_scale(dataset, fold)) if dataset.regression else ((), ())
     card = ModelCard(
         parts=(Part(method.architecture, config, (1.0,) * len(folds)),),
         num_features=dataset.num_features,
@@ -179,8 +180,8 @@ def _fit(
         method=method.name,
         feature_map=dataset.feature_map,
         directed=dataset.directed,
-        target_mean=mean,
-        target_sd=sd,
+        target_mean=tuple(mean),
+        target_sd=tuple(sd),
     )
     progress = None if out is None else _Progress(Path(out), training_key(method, dataset, fold))
     rows: list[Epoch] = []
@@ -189,34 +190,39 @@ def _fit(
     with models_fit(len(folds)):
         seeds = [own.seed for own in configs]
         model = initial_models(method.architecture, seeds, dataset, folds)
-        cohort = Cohort(model, dataset, folds, configs)
-        if progress is not None:
-            rows, state = progress.resume() if resume else progress.start()
-        if state:
+        cohort = Cohort(model, dataset, folds, configs, target_folds=[fold] * len(folds))
+        if progress is not None and resume:
+            rows, state = progress.resume()
             cohort.load_state(state)
         try:
             while not cohort.finished:
-                row = _mean_row(cohort.train_epoch())
-                rows.append(row)
+                rows.append(_mean_row(cohort.train_epoch()))
                 if progress is not None:
                     state = {name: tensor.clone() for name, tensor in cohort.state().items()}
-                    progress.add(row, state)
-                watch(row)
+                    progress.add(rows, state)
+                watch(rows[-1])
         except KeyboardInterrupt:
             if progress is None or not state:
                 raise
             interrupted = True
             cohort.load_state(state)  # the interruption may have left it in the middle of an epoch
             rows = rows[: cohort.epoch]
-            progress.write_metrics(rows)
-            progress.save(state)
         cohort.restore_best()
         if save is not None:
             assert out is not None
             _save(Path(out), model, card, save)
-        test = _test(model, replace(dataset, weights=None), folds)
-    if progress is not None and not interrupted:
-        progress.finish()
+            remove_report(out)  # of an older model
+        if interrupted and progress is not None:  # after the model, which matters more
+            progress.write_metrics(rows)
+            progress.save(rows, state)
+        try:
+            test = _test(model, card, dataset, folds)
+        except TrainingError as error:
+            saved = "" if out is None else f". The model is in {out}, without a report"
+            raise TrainingError(f"{error}{saved}", error.model) from error
+        finally:
+            if progress is not None and not interrupted:
+                progress.finish()
     seconds = time.perf_counter() - start
     outcome = Outcome(
         model=model,
@@ -231,8 +237,10 @@ def _fit(
         interrupted=interrupted,
     )
     if out is not None:
-        with contextlib.suppress(OSError):  # a full disk: the model is what matters
+        try:
             write_report(out, outcome)
+        except OSError as error:  # a full disk: the model is what matters
+            warnings.warn(f"no report in {out} ({error.strerror})", stacklevel=4)
     return outcome
 
 
@@ -266,92 +274,115 @@ def _mean_row(rows: Sequence[Epoch | None]) -> Epoch:
     return Epoch(epoch=found[0].epoch, **means, best=best, seconds=found[0].seconds)
 
 
-def _test(model: GraphClassifier, dataset: GraphDataset, folds: Sequence[Fold]) -> Scores:
-    """Loss and accuracy on the test graphs, of the mean of all members."""
+def _test(
+    model: GraphClassifier, card: ModelCard, dataset: GraphDataset, folds: Sequence[Fold]
+) -> Scores:
+    """Loss and accuracy on the test graphs, of the mean of all members; 0 without test graphs."""
     graphs = folds[0].test
-    if len(folds) == 1 or not len(graphs):
-        return score_cohort(model, CohortBatches(dataset, model.clusters), [f.test for f in folds])[
-            0
-        ]
-    batches = CohortBatches(dataset, model.clusters)
-    found = np.stack(outputs_of(model, batches, [graphs] * len(folds)))
-    outputs = torch.from_numpy(found).double()  # [M, B, K]
+    if not len(graphs):
+        return Scores(0.0, None if dataset.regression else 0.0)
+    found = outputs_of(model, CohortBatches(dataset, model.clusters), [graphs] * len(folds))
+    for own in found:
+        check_outputs(own, graphs, dataset.name)
+    outputs = torch.from_numpy(np.stack(found)).double()  # [M, B, K]
     y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu()
     if dataset.regression:
-        return Scores(float(task_loss(outputs.mean(0), y.double()).mean()), None)
-    mean = outputs.softmax(-1).mean(0)
-    return Scores(
-        float(task_loss(mean.log(), y).mean()), float((mean.argmax(-1) == y).double().mean())
-    )
+        mean, sd = (
+            y.new_tensor(v, dtype=torch.float64) for v in (card.target_mean, card.target_sd)
+        )
+        return Scores(float(task_loss(outputs.mean(0), (y - mean) / sd).mean()), None)
+    # logarithms, so that the loss is finite where probabilities round to 0
+    logs = outputs.log_softmax(-1).logsumexp(0) - math.log(len(folds))
+    hits = logs.argmax(-1) == y
+    return Scores(float(task_loss(logs, y).mean()), float(hits.double().mean()))
 
 
 class _Progress:
-    """The progress of training in its directory: a line of metrics.jsonl for each epoch, and a checkpoint."""
+    """What a training leaves in its directory: a line of metrics.jsonl for each epoch, and a checkpoint.
+
+    The files of an earlier training stay until the end of the first epoch. A file that cannot be written does not end
+    the training: there is one warning, and the next epoch tries again. The checkpoint contains the metrics, too:
+    metrics.jsonl is never read.
+    """
 
     def __init__(self, directory: Path, key: str):
         self.metrics, self.checkpoint = directory / "metrics.jsonl", directory / CHECKPOINT
         self.key = key
-        directory.mkdir(parents=True, exist_ok=True)
         self.saved = time.monotonic()
-
-    def start(self) -> tuple[list[Epoch], dict[str, Tensor]]:
-        """Start without any epochs."""
-        self.metrics.write_text("")
-        remove_checkpoint(self.checkpoint)
-        return [], {}
+        self.complete = False  # metrics.jsonl has a line for every earlier epoch
+        self.warned: set[Path] = set()
 
     def resume(self) -> tuple[list[Epoch], dict[str, Tensor]]:
-        """The epochs of the checkpoint and the state after them; raises an error if the training is not the same."""
-        found = load_checkpoint(self.checkpoint)
-        if not found.cohort:
+        """The epochs of the checkpoint and the state after them; an error if it is not of the same training."""
+        folder = self.checkpoint.parent
+        try:
+            found = read_checkpoint(self.checkpoint)
+            if found.cohort and len(found.epochs) != int(found.cohort["run.epoch"]):
+                raise DamagedFileError(f"{self.checkpoint} is of an older version")
+        except DamagedFileError as error:
             raise SettingError(
-                f"there is no interrupted training in {self.checkpoint.parent}: remove --resume"
-            )
+                f"{error}, so the training cannot be resumed: use --overwrite instead of --resume"
+            ) from error
+        if not found.cohort:
+            finished = (folder / CONFIG).exists()
+            advice = "training is finished, use --overwrite" if finished else "remove --resume"
+            raise SettingError(f"there is no interrupted training in {folder}: {advice}")
         if found.tasks != (self.key,):
             raise SettingError(
-                f"the settings or data differ from those of the interrupted training in {self.checkpoint.parent}: "
+                f"the settings or data differ from those of the interrupted training in {folder}: "
                 "repeat its command and add --resume (only epochs and patience may change), or remove --resume"
             )
-        epochs = int(found.cohort["run.epoch"])
-        rows = self._read()[:epochs]
-        if [row.epoch for row in rows] != list(range(1, epochs + 1)):
-            raise SettingError(
-                f"expected epochs 1 to {epochs} in {self.metrics}, but the file was changed: remove --resume"
-            )
+        rows = list(found.epochs)
         self.write_metrics(rows)
         return rows, dict(found.cohort)
 
-    def write_metrics(self, rows: list[Epoch]) -> None:
-        """Replace metrics.jsonl: its last line may be missing or incomplete after an interruption."""
-        with atomic_write(self.metrics) as temporary:
-            temporary.write_text("".join(_line(row) for row in rows))
-
-    def _read(self) -> list[Epoch]:
-        """The complete lines of metrics.jsonl."""
-        try:
-            lines = self.metrics.read_text().splitlines(keepends=True)
-            return [Epoch(**json.loads(line)) for line in lines if line.endswith("\n")]
-        except (OSError, ValueError, TypeError):
-            return []
-
-    def add(self, row: Epoch, state: dict[str, Tensor]) -> None:
-        # a full disk must not end the training: `_save` reports it
-        with contextlib.suppress(OSError), self.metrics.open("a") as file:
-            file.write(_line(row))
+    def add(self, rows: list[Epoch], state: dict[str, Tensor]) -> None:
+        """Add the last row; write a checkpoint every CHECKPOINT_SECONDS."""
+        if self.complete:
+            self.complete = False  # an error may leave a part of the line
+            with self._warning(self.metrics), self.metrics.open("a") as file:
+                file.write(_line(rows[-1]))
+                self.complete = True
+        else:
+            self.write_metrics(rows)
+        if len(rows) == 1:
+            with self._warning(self.checkpoint):
+                remove_checkpoint(self.checkpoint)  # of an earlier training
         if time.monotonic() - self.saved >= CHECKPOINT_SECONDS:
-            self.save(state)
+            self.save(rows, state)
 
-    def save(self, state: dict[str, Tensor]) -> None:
-        with contextlib.suppress(OSError):
-            save_checkpoint(self.checkpoint, Checkpoint(tasks=(self.key,), cohort=state))
+    def write_metrics(self, rows: list[Epoch]) -> None:
+        """Replace metrics.jsonl."""
+        with self._warning(self.metrics):
+            with atomic_write(self.metrics) as temporary:
+                temporary.write_text("".join(map(_line, rows)))
+            self.complete = True
+
+    def save(self, rows: list[Epoch], state: dict[str, Tensor]) -> None:
+        """Replace the checkpoint."""
+        with self._warning(self.checkpoint):
+            found = Checkpoint(tasks=(self.key,), cohort=state, epochs=tuple(rows))
+            save_checkpoint(self.checkpoint, found)
         self.saved = time.monotonic()
 
     def finish(self) -> None:
-        remove_checkpoint(self.checkpoint)
+        with self._warning(self.checkpoint):
+            remove_checkpoint(self.checkpoint)
+
+    @contextlib.contextmanager
+    def _warning(self, path: Path) -> Iterator[None]:
+        """A warning instead of an error, once for each file."""
+        try:
+            yield
+        except OSError as error:
+            if path not in self.warned:
+                self.warned.add(path)
+                message = f"cannot write {path} ({error.strerror}): the training continues"
+                warnings.warn(message, stacklevel=5)
 
 
 def _line(row: Epoch) -> str:
-    return json.dumps(asdict(row)) + "\n"
+    return json.dumps(asdict(row), allow_nan=False) + "\n"
 
 
 def _save(out: Path, model: GraphClassifier, card: ModelCard, save: Save) -> None:
@@ -373,12 +404,3 @@ def _save(out: Path, model: GraphClassifier, card: ModelCard, save: Save) -> Non
         raise TrainingError(
             f"the model is trained, but {out} cannot be written ({reason}): the model is in {folder} instead"
         ) from error
-
-
-def _standardized(
-    dataset: GraphDataset, fold: Fold
-) -> tuple[GraphDataset, tuple[float, ...], tuple[float, ...]]:
-    """The data set with targets scaled to mean 0 and sd 1 on the training graphs; that mean and sd."""
-    mean, sd = target_scale(dataset, fold)
-    y = ((dataset.y - mean) / sd).to(dataset.x.dtype)
-    return replace(dataset, y=y), tuple(mean.tolist()), tuple(sd.tolist())

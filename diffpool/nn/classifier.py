@@ -27,6 +27,7 @@ class Prediction:
     assignments: tuple[AnyAssignment, ...]  # one per pooling
     graphs: tuple[Graphs, ...]  # one per level, starting with the input
     losses: dict[str, Tensor]  # each [B], summed over the poolings
+    embedding: Tensor  # [B, D], the input of the head
 
     def __repr__(self) -> str:
         return (
@@ -132,7 +133,7 @@ class GraphClassifier(nn.Module):
         vector = torch.cat([self._read(level, z) for level, z in levels], -1)  # [B, D]
         drops = random is not None and random.drops
         logits = self.head(vector, random) if drops else self.head(vector)
-        return Prediction(logits, tuple(down.assignments), tuple(down.graphs), down.losses)
+        return Prediction(logits, tuple(down.assignments), tuple(down.graphs), down.losses, vector)
 
     def descend(
         self,

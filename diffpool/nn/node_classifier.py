@@ -38,11 +38,12 @@ class NodeClassifier(GraphClassifier):
     def forward(  # type: ignore[override]
         self, graphs: SparseGraphs, x: Tensor
     ) -> Prediction:
-        """Graphs with features x [N, F] → a `Prediction` with logits [N, classes]; losses are per graph: [B]."""
+        """Graphs with features x [N, F] → a `Prediction` with logits and embedding of each node; losses are [B]."""
         down = self.descend(graphs, x)
         h = down.embeddings[-1]
         for level in reversed(range(len(self.lifts))):
             lifted = down.assignments[level].lift(h)
             both = torch.cat([down.embeddings[level], lifted], -1)
             h = self.lifts[level](down.graphs[level], both)
-        return Prediction(self.head(h), tuple(down.assignments), tuple(down.graphs), down.losses)
+        logits = self.head(h)  # [N, classes]
+        return Prediction(logits, tuple(down.assignments), tuple(down.graphs), down.losses, h)

@@ -29,7 +29,14 @@ if TYPE_CHECKING:
         unseen_message,
         write_predictions,
     )
-    from diffpool.training.scores import Scorer, Scores, outputs_of, score, score_cohort
+    from diffpool.training.scores import (
+        Scorer,
+        Scores,
+        check_outputs,
+        outputs_of,
+        score,
+        score_cohort,
+    )
     from diffpool.training.settings import Training
     from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
 
@@ -49,6 +56,7 @@ __all__ = [
     "Scores",
     "TrainedModel",
     "Training",
+    "check_outputs",
     "classification_metrics",
     "fit_inputs",
     "is_out_of_memory",
@@ -82,7 +90,7 @@ __getattr__ = lazy_names(
         "model_directory": "ModelCard Save reserve_directory save_model",
         "optimizer": "Optimizer",
         "predict": "Predictions TrainedModel load_model unseen_message write_predictions",
-        "scores": "Scorer Scores outputs_of score score_cohort",
+        "scores": "Scorer Scores check_outputs outputs_of score score_cohort",
         "settings": "Training",
         "step": "EagerSteps loss_weights total_loss train_step",
     },

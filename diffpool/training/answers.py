@@ -19,7 +19,8 @@ class Answers:
     """Maps rows of `CohortBatches.y` to the classes or targets in the loss, and to the weights of the graphs."""
 
     regression: bool
-    weighted: bool = False  # column 0 of y holds the weight of each graph, see `packed`
+    packed: bool = False  # column 0 of y holds the weight of each graph, see `packed`
+    weighted: bool = False  # use these weights
     class_weights: Tensor | None = None  # [M, C]
     mean: Tensor | None = None  # [M, 1, T] float64, of the targets of each model's training graphs
     sd: Tensor | None = None
@@ -31,18 +32,19 @@ class Answers:
         dataset: GraphDataset,
         folds: Sequence[Fold],
         configs: Sequence[Training],
-        scale_targets: bool = False,
+        target_folds: Sequence[Fold] | None = None,
     ) -> Answers:
         """The answers for training one model on each fold.
 
-        `scale_targets` scales the targets to mean 0 and sd 1 on the training graphs of each model.
+        Targets are scaled to mean 0 and sd 1 on the training graphs of `target_folds`.
         """
         mean = sd = None
-        if scale_targets and dataset.regression:
-            scales = [target_scale(dataset, fold) for fold in folds]
+        if target_folds is not None and dataset.regression:
+            scales = [target_scale(dataset, fold) for fold in target_folds]
             mean, sd = (torch.stack(part)[:, None] for part in zip(*scales, strict=True))
         return cls(
             regression=dataset.regression,
+            packed=dataset.weights is not None,
             weighted=dataset.weights is not None,
             class_weights=_class_weights(dataset, folds, configs),
             mean=mean,
@@ -53,15 +55,14 @@ class Answers:
     @classmethod
     def for_scores(cls, dataset: GraphDataset) -> Answers:
         """The answers for scoring: unscaled, and all graphs have the same weight."""
-        return cls(dataset.regression, dataset.weights is not None, dtype=dataset.x.dtype)
+        return cls(dataset.regression, packed=dataset.weights is not None, dtype=dataset.x.dtype)
 
     def __call__(self, y: Tensor, models: int) -> tuple[Tensor, Tensor | None]:
         """Classes [M · B] or targets [M · B, T], and weights [M · B], or None if all weights are 1."""
         weights = None
-        if self.weighted:
-            weights, y = y[:, 0].to(self.dtype), y[:, 1:]
-            if not self.regression:
-                y = y[:, 0].long()
+        if self.packed:
+            weights = y[:, 0].to(self.dtype) if self.weighted else None
+            y = y[:, 1:] if self.regression else y[:, 1].long()
         if self.mean is not None and self.sd is not None:
             scaled = (y.view(models, -1, y.shape[-1]) - self.mean) / self.sd  # in float64
             y = scaled.view(y.shape)
@@ -96,7 +97,11 @@ def target_scale(dataset: GraphDataset, fold: Fold) -> tuple[Tensor, Tensor]:
 def _class_weights(
     dataset: GraphDataset, folds: Sequence[Fold], configs: Sequence[Training]
 ) -> Tensor | None:
-    """[M, C]: balanced weights n / (C · n_c) of the classes, from the training graphs of each model."""
+    """[M, C]: balanced weights n / (C · n_c) of the C classes among the training graphs of each model.
+
+    Other classes have weight 1, the mean weight of a training graph. So a validation graph of such a class counts, but
+    it does not dominate the validation loss.
+    """
     if all(config.class_weight is None for config in configs):
         return None
     if dataset.regression:
@@ -108,5 +113,6 @@ def _class_weights(
     for fold, config in zip(folds, configs, strict=True):
         counts = np.bincount(y[fold.train], minlength=dataset.num_classes)
         own = len(fold.train) / (max((counts > 0).sum(), 1) * counts.clip(min=1))
+        own = np.where(counts > 0, own, 1.0)
         rows.append(own if config.class_weight == "balanced" else np.ones(len(counts)))
     return torch.from_numpy(np.stack(rows)).to(dataset.x)

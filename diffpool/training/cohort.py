@@ -73,8 +73,8 @@ class Cohort:
 
     `model` contains all M models, with their best parameters after `restore_best`. `in_training` contains the models
     `members`: at first all of them (it is `model` itself); when half of them have stopped, the others move to a
-    smaller copy, so that stopped models cost nothing. `scale_targets`: scale the targets to mean 0 and sd 1 on the
-    training graphs of each model. Custom modules follow the convention of `nn/side_by_side.py`.
+    smaller copy, so that stopped models cost nothing. `target_folds`, one for each model: scale its targets to
+    mean 0 and sd 1 on the training graphs of this fold. Custom modules follow the convention of `nn/side_by_side.py`.
 
     Attributes:
         epoch, seconds: epochs trained so far, and their time.
@@ -93,7 +93,7 @@ class Cohort:
         dataset: GraphDataset,
         folds: Sequence[Fold],
         configs: Sequence[Training],
-        scale_targets: bool = False,
+        target_folds: Sequence[Fold] | None = None,
         may_fail: bool = False,
     ):
         check_models(model, len(folds))
@@ -103,7 +103,7 @@ class Cohort:
         self.model, self.dataset = model, dataset
         self.folds, self.configs = list(folds), list(configs)
         self.batches = CohortBatches(dataset, model.clusters)
-        self.scale_targets = scale_targets
+        self.target_folds = target_folds
         self._set_members(model, range(len(self)))
         self.epoch, self.seconds = 0, 0.0
         self.best_loss = np.full(len(self), math.inf)
@@ -122,7 +122,8 @@ class Cohort:
         models = len(configs)
         self.optimizer = Optimizer(model, configs)
         self.loss_weights = loss_weights(configs, self.dataset.x)
-        self.answers = Answers.for_training(self.dataset, folds, configs, self.scale_targets)
+        targets = self.target_folds and [self.target_folds[m] for m in members]
+        self.answers = Answers.for_training(self.dataset, folds, configs, targets)
         seeds, rates = [c.seed for c in configs], [c.dropout for c in configs]
         self.random = Random(seeds, self.optimizer.steps, rates)
         # Sums over an epoch of both losses and of correct predictions: on the device, read once per epoch.

@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 
+LARGEST_CONFUSION = 1000  # classes of a confusion matrix
+
 
 def classification_metrics(y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
     """Metrics of class probabilities [B, C], given the true classes y [B], numbered from 0.
 
     Balanced accuracy is the mean recall over the classes in y. Macro F1 is the mean over the classes that occur in y or
     in the predictions. ROC AUC is None if y has only one class; for more than two classes it is the one-vs-rest mean
-    over the classes in y. The rows of `confusion` are true classes, the columns are predicted classes.
+    over the classes in y. The rows of `confusion` are true classes, the columns are predicted classes; it is None for
+    more than LARGEST_CONFUSION classes.
     """
     classes = probabilities.shape[1]
     predicted = probabilities.argmax(1)
-    confusion = np.bincount(y * classes + predicted, minlength=classes**2).reshape(classes, classes)
-    hits, true, found = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+    true, found = np.bincount(y, minlength=classes), np.bincount(predicted, minlength=classes)
+    hits = np.bincount(y[y == predicted], minlength=classes)
     recall = hits[true > 0] / true[true > 0]
     f1 = 2 * hits[true + found > 0] / (true + found)[true + found > 0]
     return {
@@ -26,8 +29,13 @@ def classification_metrics(y: np.ndarray, probabilities: np.ndarray) -> dict[str
         "balanced_accuracy": _mean(recall),
         "macro_f1": _mean(f1),
         "roc_auc": _roc_auc(y, probabilities),
-        "confusion": confusion.tolist(),
+        "confusion": _confusion(y, predicted, classes) if classes <= LARGEST_CONFUSION else None,
     }
+
+
+def _confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
+    counts = np.bincount(y * classes + predicted, minlength=classes**2)
+    return counts.reshape(classes, classes).tolist()
 
 
 def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) -> float:
@@ -47,25 +55,33 @@ def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) 
 def regression_metrics(y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Metrics of predicted targets [B, T]; for T > 1, their means over the targets and the metrics of each target.
 
-    R² is None if all true values are equal.
+    R² is None if all true values are equal, or if it is below the smallest number.
     """
     y, predicted = y.astype(np.float64), predicted.astype(np.float64)
     error = predicted - y
     each = []
     for t in range(y.shape[1]):
-        total = np.square(y[:, t] - y[:, t].mean()).sum() if len(y) else 0.0
-        each.append(
-            {
-                "mae": _mean(np.abs(error[:, t])),
-                "rmse": _mean(np.square(error[:, t])) ** 0.5,
-                "r2": float(1 - np.square(error[:, t]).sum() / total) if total > 0 else None,
-            }
-        )
+        true, own = y[:, t], error[:, t]
+        each.append({"mae": _mean(np.abs(own)), "rmse": _rms(own), "r2": _r2(true, own)})
     means: dict[str, Any] = {"graphs": len(y)}
     for name in ("mae", "rmse", "r2"):
         values = [own[name] for own in each]
         means[name] = None if None in values else _mean(np.array(values))
     return means | ({"targets": each} if len(each) > 1 else {})
+
+
+def _r2(y: np.ndarray, error: np.ndarray) -> float | None:
+    if not len(y) or y.min() == y.max():  # rounding gives equal values a tiny variance
+        return None
+    with np.errstate(over="ignore"):
+        r2 = float(1 - np.square(_rms(error) / _rms(y - y.mean())))
+    return r2 if np.isfinite(r2) else None
+
+
+def _rms(values: np.ndarray) -> float:
+    """The root of the mean square, also where squares are too large for a number."""
+    largest = float(np.abs(values).max(initial=0))
+    return largest * _mean(np.square(values / largest)) ** 0.5 if largest > 0 else 0.0
 
 
 def metrics_text(metrics: dict[str, Any]) -> str:

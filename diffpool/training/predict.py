@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +42,15 @@ class Outputs:
 
     values: np.ndarray  # [B, K]: class probabilities, or predicted targets
     uncertainty: dict[str, np.ndarray]  # by name, [B] for classes and [B, T] for targets
+    unseen: Unseen
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """What a model computes for a batch of graphs."""
+
+    start: int  # number of the first graph
+    predictions: list[Prediction]  # of every part
     unseen: Unseen
 
 
@@ -98,11 +108,12 @@ class TrainedModel:
             raise ModelError(
                 "expected a classification model, got a regression model, which has no probabilities"
             )
+        raw, found = self.read(graphs), []
         weights = torch.tensor(self._weights()).log()[:, None, None]
-        found = [
-            (outputs.log_softmax(-1) + weights).logsumexp(0)
-            for outputs, _ in self._member_outputs(self.read(graphs))
-        ]
+        for batch in self._batches(raw):
+            values = (self._member_outputs(batch).log_softmax(-1) + weights).logsumexp(0)
+            _check_finite(raw, batch.start, values, "output of the model")
+            found.append(values)
         return torch.cat(found).numpy()
 
     def uncertainty(self, graphs: Any) -> dict[str, np.ndarray]:
@@ -118,26 +129,26 @@ class TrainedModel:
 
         For an ensemble, the embeddings of its members next to each other.
         """
-        raw, members = self.read(graphs), []
-        for member in self.members:
-            vectors: list[Tensor] = []
-
-            def keep(head: Any, inputs: tuple[Tensor, ...], to: list[Tensor] = vectors) -> None:
-                to.append(inputs[0].cpu())
-
-            hook = member.parts[0].head.register_forward_pre_hook(keep)
-            for _ in member._predictions(raw):
-                pass
-            hook.remove()
-            members.append(torch.cat(vectors))
-        return torch.cat(members, 1).numpy()
+        raw, found = self.read(graphs), []
+        for batch in self._batches(raw):
+            members: list[Tensor] = []
+            for prediction, part in zip(batch.predictions, self.card.parts, strict=True):
+                members += prediction.embedding.cpu().chunk(len(part.weights))  # [B, D] each
+            found.append(torch.cat(members, 1))
+            _check_finite(raw, batch.start, found[-1], "embedding of the model")
+        return torch.cat(found).numpy()
 
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""
+        raw = self.read(graphs)
         found: list[list[np.ndarray]] = []
-        for (prediction, *_), _ in self.members[0]._predictions(self.read(graphs)):
+        for batch in self.members[0]._batches(raw):
+            (prediction,) = batch.predictions
             for g in range(len(prediction.logits)):
-                found.append([a.of_graph(g).cpu().numpy() for a in prediction.assignments])
+                own = [a.of_graph(g).cpu() for a in prediction.assignments]
+                for matrix in own:
+                    _check_finite(raw, len(found), matrix[None], "cluster assignment of the model")
+                found.append([matrix.numpy() for matrix in own])
         return found
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
@@ -146,19 +157,13 @@ class TrainedModel:
 
     def outputs(self, raw: RawGraphs) -> Outputs:
         """Class probabilities or targets of these graphs, computed in batches."""
-        parts = [np.empty((self.card.members, 0, self.card.num_outputs), np.float32)]
+        parts: list[np.ndarray] = []
         unseen: Unseen = {}
-        for outputs, found in self._member_outputs(raw):
-            values = self._scaled(outputs).numpy()  # [M, B, K]
-            if not np.isfinite(values).all():
-                wrong = ~np.isfinite(values).all((0, 2))
-                graph = sum(part.shape[1] for part in parts) + int(wrong.argmax())
-                raise ModelError(
-                    f"{raw.name}: the output of the model for graph {graph} (counted from 0) is not a finite number: "
-                    "look for huge values in its features, or train the model again"
-                )
-            parts.append(values)
-            _add_counts(unseen, found)
+        for batch in self._batches(raw):
+            scaled = self._scaled(self._member_outputs(batch))  # [M, B, K]
+            _check_finite(raw, batch.start, scaled.transpose(0, 1), "output of the model")
+            parts.append(scaled.numpy())
+            _add_counts(unseen, batch.unseen)
         members, weights = np.concatenate(parts, 1), self._weights()
         if self.card.regression:
             uncertainty = {"sd": target_spread(members, weights)}
@@ -180,23 +185,22 @@ class TrainedModel:
         sd, mean = (torch.tensor(v, dtype=exact) for v in (card.target_sd, card.target_mean))
         return outputs.double() * sd + mean
 
-    def _member_outputs(self, raw: RawGraphs) -> Iterator[tuple[Tensor, Unseen]]:
+    def _member_outputs(self, batch: _Batch) -> Tensor:
         """The outputs of all members for a batch of graphs: [M, B, K], on the host."""
-        for predictions, unseen in self._predictions(raw):
-            found = [
-                prediction.logits.cpu().view(len(part.weights), -1, self.card.num_outputs)
-                for prediction, part in zip(predictions, self.card.parts, strict=True)
-            ]
-            yield torch.cat(found), unseen
+        found = []
+        for prediction, part in zip(batch.predictions, self.card.parts, strict=True):
+            logits = prediction.logits.cpu()
+            models = len(part.weights)
+            found.append(logits.view(models, len(logits) // models, self.card.num_outputs))
+        return torch.cat(found)
 
     @torch.no_grad()
-    def _predictions(self, raw: RawGraphs) -> Iterator[tuple[list[Prediction], Unseen]]:
-        """The predictions of every part for a batch of graphs."""
+    def _batches(self, raw: RawGraphs) -> Iterator[_Batch]:
+        """The predictions of every part for batches of graphs; for no graphs, those of one empty batch."""
         device = next(self.model.parameters()).device
         start = 0
-        while start < len(raw):
-            stop = start + 1
-            nodes = raw.sizes[start]
+        while start < max(len(raw), 1):
+            stop, nodes = start, 0
             while stop < min(len(raw), start + BATCH_GRAPHS) and nodes <= BATCH_NODES:
                 nodes += raw.sizes[stop]
                 stop += 1
@@ -210,8 +214,8 @@ class TrainedModel:
                         predictions.append(
                             model(own.repeated(models), x.to(device).repeat(models, 1))
                         )
-            yield predictions, unseen
-            start = stop
+            yield _Batch(start, predictions, unseen)
+            start = max(stop, 1)
 
     def _too_large(self, start: int, stop: int, nodes: int) -> ModelError:
         return ModelError(
@@ -266,6 +270,9 @@ class Predictions:
     count: int
     unseen: Unseen
     metrics: dict[str, Any] | None  # None if no graph has a class or target
+    not_scored: tuple[
+        str, ...
+    ] = ()  # messages about graphs with other answers than those of the model
 
 
 def write_predictions(
@@ -307,23 +314,24 @@ def _write(
     answers = _Answers(card)
     own = _own_columns(card)
     writer = csv.writer(file)
+    names: dict[str, str] = {}  # in the output, of the columns of the input
     header: list[str] | None = None  # columns of the input
     unseen: Unseen = {}
     count = 0
     for raw in parts:
         found = model.outputs(raw)
-        names = {name: f"input_{name}" if name in own else name for name in raw.columns}
+        _add_names(names, raw.columns, own)
         if header is None or form == "jsonl":
-            header = list(names.values())
+            header = list(raw.columns)
             if form == "csv" and count == 0:
-                writer.writerow(["graph", *map(_cell, header), *map(_cell, own[1:])])
-        if new := set(names.values()) - set(header):
+                shown = [names[name] for name in header]
+                writer.writerow(["graph", *map(_cell, shown), *map(_cell, own[1:])])
+        if new := raw.columns.keys() - set(header):
             raise DataError(
                 f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
                 "add it to the first graph too, or write the predictions as JSON lines"
             )
-        given = {names[name]: values for name, values in raw.columns.items()}
-        given = {name: given.get(name, [None] * len(raw)) for name in header}
+        given = {name: raw.columns.get(name, [None] * len(raw)) for name in header}
         for g, row in enumerate(found.values):
             numbers = [f"{value:.9g}" for value in row]
             if card.members > 1:
@@ -334,15 +342,33 @@ def _write(
             if form == "csv":
                 writer.writerow([count, *map(_cell, columns), *map(_cell, label), *numbers])
             else:
-                values = [count, *columns, *label, *map(float, numbers)]
-                line = dict(zip(["graph", *header, *own[1:]], values, strict=True))
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                values = [count, *map(_json_value, columns), *label, *map(float, numbers)]
+                keys = ["graph", *(names[name] for name in header), *own[1:]]
+                line = dict(zip(keys, values, strict=True))
+                file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
             count += 1
         answers.add(raw, found.values)
         _add_counts(unseen, found.unseen)
         advance(len(found.values))
     file.flush()
-    return Predictions(count, unseen, answers.metrics())
+    return Predictions(count, unseen, answers.metrics(), answers.not_scored())
+
+
+def _add_names(names: dict[str, str], columns: Iterable[str], own: list[str]) -> None:
+    """Name the new columns of the input: as they are, or with `input_` until no other column has that name."""
+    columns = list(columns)
+    for name in columns:
+        if name in names:
+            continue
+        given = name
+        while given in own or given in names.values() or (given != name and given in columns):
+            given = f"input_{given}"
+        names[name] = given
+
+
+def _json_value(value: Any) -> Any:
+    """The value; None for NaN and infinity, which JSON lacks."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> Any:
@@ -377,18 +403,38 @@ class _Answers:
         self.y: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
         self.unknown: Counter[str] = Counter()  # classes unknown to the model
+        self.other: Counter[str] = Counter()  # answers that the model does not predict
 
     def add(self, raw: RawGraphs, values: np.ndarray) -> None:
-        if self.card.regression:
-            if raw.targets is not None and raw.targets.shape == values.shape:
-                self.y.append(raw.targets)
-                self.values.append(values)
-        elif raw.classes is not None:
+        answers = None if raw.targets is None else _targets(raw.targets.shape[1])
+        if raw.classes is not None and (answers is None or not self.card.regression):
+            answers = "classes"
+        if answers is None:
+            return
+        if answers != self._predicted:
+            self.other[answers] += len(raw)
+        elif self.card.regression:
+            assert raw.targets is not None
+            self.y.append(raw.targets)
+            self.values.append(values)
+        else:
+            assert raw.classes is not None
             words = raw.classes.words()
             codes = np.array([self.codes.get(word, -1) for word in words], np.int64)
             self.unknown.update(word for word in words if word not in self.codes)
             self.y.append(codes[codes >= 0])
             self.values.append(values[codes >= 0])
+
+    @property
+    def _predicted(self) -> str:
+        return _targets(self.card.num_outputs) if self.card.regression else "classes"
+
+    def not_scored(self) -> tuple[str, ...]:
+        """Messages about graphs whose answers are not of the kind that the model predicts."""
+        return tuple(
+            f"not scored: {count} graphs have {answers}, but the model predicts {self._predicted}"
+            for answers, count in self.other.items()
+        )
 
     def metrics(self) -> dict[str, Any] | None:
         """The metrics; graphs of classes unknown to the model are counted, but not scored."""
@@ -399,6 +445,23 @@ class _Answers:
             return regression_metrics(y, values)
         metrics = {"classes": list(self.card.class_names)} | classification_metrics(y, values)
         return metrics | ({"unknown_classes": dict(self.unknown)} if self.unknown else {})
+
+
+def _targets(count: int) -> str:
+    return "1 target" if count == 1 else f"{count} targets"
+
+
+def _check_finite(raw: RawGraphs, start: int, values: Tensor, what: str) -> None:
+    """Raise an error that names the first graph with a value that is not finite.
+
+    `values` [B, …] are those of the graphs from `start` on.
+    """
+    wrong = ~values.isfinite().flatten(1).all(1)
+    if wrong.any():
+        raise ModelError(
+            f"{raw.name}: the {what} for graph {start + int(wrong.int().argmax())} (counted from 0) is not a finite "
+            "number: look for huge values in its features, or train the model again"
+        )
 
 
 def unseen_message(table: str, counts: Counter[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from diffpool.data import GraphDataset
+from diffpool.errors import TrainingError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier
@@ -20,7 +22,10 @@ from diffpool.training.step import EagerSteps, Stepper, make_stepper, task_loss
 
 @dataclass(frozen=True)
 class Scores:
-    """Mean loss and accuracy (0 to 1; None for regression) over some graphs."""
+    """Mean loss and accuracy (0 to 1; None for regression) over some graphs.
+
+    If an output is not finite, neither is the loss, and the accuracy is NaN.
+    """
 
     loss: float
     accuracy: float | None
@@ -52,19 +57,37 @@ def outputs_of(
 ) -> list[np.ndarray]:
     """The outputs of each of M models for its own graphs, in their order: [graphs, outputs] each."""
     model.eval()
+    width = 0
     found: list[dict[int, np.ndarray]] = [{} for _ in graphs]
     max_graphs = min(batch_size, max(map(len, graphs)))
     for chosen in batches.divided(graphs, [batch_size] * len(graphs), max_graphs):
         batch = batches.batch(chosen)
         logits = model(batch.graphs, batch.x, batch.plan).logits.cpu().numpy()
-        rows = logits.reshape(len(graphs), -1, logits.shape[1])
+        width = logits.shape[1]
+        rows = logits.reshape(len(graphs), -1, width)
         for own, numbers, outputs in zip(found, chosen, rows, strict=True):
             numbers = numbers[numbers >= 0] if len(graphs) == 1 else numbers
             own.update((g, row) for g, row in zip(numbers.tolist(), outputs, strict=True) if g >= 0)
     return [
-        np.array([own[g] for g in numbers.tolist()]).reshape(len(numbers), -1)
+        np.array([own[g] for g in numbers.tolist()]).reshape(len(numbers), width)
         for own, numbers in zip(found, graphs, strict=True)
     ]
+
+
+def check_outputs(
+    outputs: np.ndarray, graphs: np.ndarray, dataset: str, model: int | None = None
+) -> None:
+    """Raise a TrainingError that names the first graph with an output that is not finite.
+
+    `outputs` [B, K] are those of the model with the index `model` for these graphs of the data set.
+    """
+    wrong = ~np.isfinite(outputs).all(1)
+    if wrong.any():
+        raise TrainingError(
+            f"the output of the model for graph {graphs[wrong.argmax()]} of {dataset} (counted from 0) is not a finite "
+            "number: look for huge values in its features, or try a lower learning rate",
+            model,
+        )
 
 
 class Scorer:
@@ -96,7 +119,8 @@ class Scorer:
         scores = []
         for own, (loss, correct) in zip(graphs, self.sums.tolist(), strict=True):
             count = max(len(own), 1)
-            scores.append(Scores(loss / count, None if regression else correct / count))
+            accuracy = correct / count if math.isfinite(loss) else math.nan
+            scores.append(Scores(loss / count, None if regression else accuracy))
         return scores
 
     def _add(

@@ -100,7 +100,7 @@ def test_a_warning_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def read(*options: object) -> None:
-        warnings.warn("the file is damaged: reading it again", stacklevel=1)
+        warnings.warn("the file \x1b[2J is\ndamaged: reading it again", stacklevel=1)
         raise SettingError("stop here")
 
     monkeypatch.setattr(diffpool.cli.commands, "read_input", read)
@@ -110,7 +110,7 @@ def test_a_warning_is_one_line(
         main()
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "diffpool: warning: the file is damaged: reading it again",
+        "diffpool: warning: the file \\x1b[2J is damaged: reading it again",
         "diffpool: stop here",
     ]
     assert warnings.showwarning is before

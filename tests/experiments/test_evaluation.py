@@ -37,6 +37,7 @@ from diffpool.experiments import (
     train_once,
 )
 from diffpool.experiments.checkpoint import checkpoint_path, only_process
+from diffpool.experiments.methods import with_settings
 from diffpool.experiments.plan import make_plan
 from diffpool.experiments.provenance import (
     LATER_ARCHITECTURE,
@@ -410,6 +411,29 @@ def test_a_failing_fold_fails_the_run_and_is_named(dataset: GraphDataset, tmp_pa
     ) as caught:
         evaluate(method, dataset, "tenfold", out=tmp_path / "r.jsonl")
     assert caught.value.model == 0
+    assert read_records(tmp_path / "r.jsonl") == []
+
+
+@pytest.mark.parametrize("ensemble", [1, 2])
+def test_a_test_graph_without_a_finite_output_fails_the_run_and_is_named(
+    dataset: GraphDataset, method: Method, tmp_path: Path, monkeypatch: Any, ensemble: int
+) -> None:
+    method = with_settings(method, {"ensemble": ensemble})
+    (fold, *_), *_ = make_plan(method, dataset).folds
+    graph = int(fold.test[2])
+    restore = Cohort.restore_best
+
+    def damaged(self: Cohort) -> None:
+        restore(self)
+        rows = self.dataset.graphs.layout.graph_of_row == graph
+        self.batches.x[:-1][rows] = torch.nan
+
+    monkeypatch.setattr(Cohort, "restore_best", damaged)
+    with pytest.raises(
+        TrainingError,
+        match=rf"repeat 0, fold 0.*: the output of the model for graph {graph} of embedded",
+    ):
+        evaluate(method, dataset, "tenfold", out=tmp_path / "r.jsonl")
     assert read_records(tmp_path / "r.jsonl") == []
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from diffpool import load_model
 from diffpool.data import GraphDataset, embedded
-from diffpool.errors import SettingError
+from diffpool.errors import SettingError, TrainingError
 from diffpool.experiments import Method, Outcome, single_run, train_once
 from diffpool.experiments.methods import settings_for
 from diffpool.training import Cohort, Epoch
@@ -120,7 +124,7 @@ def test_an_interruption_in_the_middle_of_an_epoch_loses_only_this_epoch(
 def test_an_interruption_while_the_metrics_are_written_loses_no_epoch(
     dataset: GraphDataset, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(self: object, row: Epoch, state: object) -> None:
+    def stop(self: object, rows: list[Epoch], state: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -156,10 +160,34 @@ def test_other_settings_or_data_are_not_resumed(dataset: GraphDataset, tmp_path:
     for method, graphs in ((other, dataset), (METHOD, embedded(40, seed=1))):
         with pytest.raises(SettingError, match=r"only epochs and patience may change"):
             train_once(method, graphs, tmp_path, resume=True)
-    (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(SettingError, match=r"expected epochs 1 to 2 in .*metrics.jsonl"):
-        train_once(METHOD, dataset, tmp_path, resume=True)
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("content", ["", '{"epoch": 1}\n', "not JSON\n", None])
+def test_an_edited_metrics_file_is_written_again(
+    dataset: GraphDataset, complete: Path, tmp_path: Path, content: str | None
+) -> None:
+    interrupted(dataset, tmp_path)
+    metrics = tmp_path / "metrics.jsonl"
+    best_removed = metrics.read_text().replace("true", "false")
+    metrics.write_text(best_removed if content is None else content)
+    outcome = train_once(METHOD, dataset, tmp_path, resume=True)
+    assert outcome.best_epoch == min(outcome.epochs, key=lambda row: row.validation_loss)
+    assert_the_same_result(tmp_path, complete)
+
+
+def test_a_damaged_checkpoint_is_one_clear_error(dataset: GraphDataset, tmp_path: Path) -> None:
+    interrupted(dataset, tmp_path)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    content = checkpoint.read_bytes()
+    for damaged in (b"", content[:-1] + bytes([content[-1] ^ 1])):
+        checkpoint.write_bytes(damaged)
+        with (
+            warnings.catch_warnings(action="error"),
+            pytest.raises(SettingError, match=r"damaged.*: use --overwrite instead of --resume"),
+        ):
+            train_once(METHOD, dataset, tmp_path, resume=True)
+    train_once(METHOD, dataset, tmp_path, overwrite=True)
 
 
 def test_without_an_interrupted_training_there_is_nothing_to_resume(
@@ -168,6 +196,8 @@ def test_without_an_interrupted_training_there_is_nothing_to_resume(
     for out in (tmp_path, complete):
         with pytest.raises(SettingError, match=r"there is no interrupted training in "):
             train_once(METHOD, dataset, out, resume=True)
+    with pytest.raises(SettingError, match="training is finished, use --overwrite"):
+        train_once(METHOD, dataset, complete, resume=True)
 
 
 def test_a_new_training_discards_the_interrupted_one(
@@ -190,4 +220,138 @@ def test_without_a_directory_or_a_complete_epoch_ctrl_c_is_not_caught(
     monkeypatch.setattr(Cohort, "train_epoch", stop)
     with pytest.raises(KeyboardInterrupt):
         train_once(METHOD, dataset, tmp_path)
-    assert files(tmp_path) == {"metrics.jsonl"}
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), TrainingError("the loss became nan")])
+def test_overwriting_changes_nothing_before_the_end_of_the_first_epoch(
+    dataset: GraphDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    interrupted(dataset, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def stop(self: Cohort) -> None:
+        raise end
+
+    monkeypatch.setattr(Cohort, "train_epoch", stop)
+    with pytest.raises(type(end)):
+        train_once(METHOD, dataset, tmp_path, overwrite=True)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+# --- a full disk
+
+
+def full(*_: object, **__: object) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_ends_no_training(
+    dataset: GraphDataset, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_run, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("diffpool.checksums.atomic_write", full)
+    monkeypatch.setattr(single_run, "atomic_write", full)
+    with pytest.warns(UserWarning, match="cannot write") as caught:
+        outcome = train_once(METHOD, dataset, tmp_path)
+    assert len(outcome.epochs) == 4
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 2, messages  # one for each file, not one for each epoch
+    for name, message in zip(("metrics.jsonl", "checkpoint.safetensors"), messages, strict=True):
+        assert f"cannot write {tmp_path / name} (No space left on device)" in message
+    assert load_model(tmp_path).card == load_model(complete).card
+
+
+def test_metrics_are_complete_again_when_there_is_space_again(
+    dataset: GraphDataset, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = single_run.atomic_write
+    monkeypatch.setattr(single_run, "atomic_write", full)
+
+    def free_space(row: Epoch) -> None:
+        if row.epoch == 2:
+            monkeypatch.setattr(single_run, "atomic_write", write)
+
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl"):
+        train_once(METHOD, dataset, tmp_path, free_space)
+    assert_the_same_result(tmp_path, complete)
+
+
+def test_ctrl_c_on_a_full_disk_saves_the_model_first(
+    dataset: GraphDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diffpool.checksums.atomic_write", full)
+    monkeypatch.setattr(single_run, "atomic_write", full)
+    with pytest.warns(UserWarning, match="cannot write"):
+        outcome = interrupted(dataset, tmp_path)
+    assert outcome.interrupted
+    loaded = load_model(tmp_path).model.state_dict()
+    for name, tensor in outcome.model.state_dict().items():
+        assert torch.equal(tensor, loaded[name])
+
+
+def test_a_report_that_cannot_be_written_leaves_no_old_one(
+    dataset: GraphDataset, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_once(METHOD, dataset, tmp_path)
+    monkeypatch.setattr("diffpool.experiments.report.atomic_write", full)
+    with pytest.warns(UserWarning, match=r"no report in .* \(No space left on device\)"):
+        train_once(METHOD, dataset, tmp_path, overwrite=True)
+    assert files(tmp_path) == files(complete) - {"report.json", "report.md"}
+
+
+# --- outputs that are not numbers
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("part", ["test", "validation"])
+def test_a_model_without_a_finite_output_for_a_test_graph_is_refused(
+    dataset: GraphDataset, members: int, part: str
+) -> None:
+    method = settings_for("diffpool", "embedded", epochs=1, hidden=8, ensemble=members)
+    outcome = train_once(method, dataset)
+    graph = int(getattr(outcome.folds[0], part)[1])
+    x = dataset.x.clone()
+    x[dataset.graphs.layout.graph_of_row == graph] = torch.nan
+    broken = replace(dataset, x=x)
+    with pytest.raises(TrainingError, match=rf"output of the model for graph {graph} of embedded"):
+        replace(outcome, dataset=broken).metrics(part)
+    if part == "test":
+        with pytest.raises(TrainingError, match=rf"output of the model for graph {graph} of embed"):
+            train_once(method, broken)
+
+
+def test_a_refused_model_is_kept_without_a_report(dataset: GraphDataset, tmp_path: Path) -> None:
+    outcome = train_once(METHOD, dataset, tmp_path)
+    x = dataset.x.clone()
+    x[dataset.graphs.layout.graph_of_row == int(outcome.fold.test[0])] = torch.nan
+    message = rf"is not a finite number.*\. The model is in {tmp_path}, without a report"
+    with pytest.raises(TrainingError, match=message):
+        train_once(METHOD, replace(dataset, x=x), tmp_path, overwrite=True)
+    kinds = {name.split("-")[0] for name in files(tmp_path)}
+    assert kinds == {"config.json", "model", "metrics.jsonl"}
+    load_model(tmp_path)
+
+
+def test_an_outcome_has_the_targets_as_they_were_given(dataset: GraphDataset) -> None:
+    y = torch.linspace(100, 300, 40, dtype=torch.float64)[:, None] + 1e-9
+    outcome = train_once(METHOD, replace(dataset, y=y, class_names=()))
+    assert torch.equal(outcome.dataset.y, y)
+    train = y[torch.as_tensor(outcome.fold.train)]
+    assert outcome.card.target_mean == pytest.approx(train.mean(0).tolist(), rel=1e-14)
+    assert outcome.test.loss == pytest.approx(
+        (outcome.metrics("test")["rmse"] / outcome.card.target_sd[0]) ** 2, rel=1e-12
+    )
+
+
+def test_the_loss_of_an_ensemble_is_finite_where_all_probabilities_round_to_zero(
+    dataset: GraphDataset,
+) -> None:
+    method = settings_for("diffpool", "embedded", epochs=1, hidden=8, ensemble=2)
+    outcome = train_once(method, dataset)
+    with torch.no_grad():
+        outcome.model.head[-1].weight.fill_(0)
+        outcome.model.head[-1].bias.copy_(torch.tensor([[0.0, 1e4]] * 2))
+    scores = single_run._test(outcome.model, outcome.card, dataset, outcome.folds)
+    zeros = float((dataset.y[outcome.fold.test] == 0).double().mean())
+    assert scores.loss == pytest.approx(1e4 * zeros)

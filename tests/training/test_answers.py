@@ -12,7 +12,7 @@ from diffpool.architecture import Architecture
 from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.errors import SettingError
 from diffpool.experiments.cohorts import initial_models
-from diffpool.training import Answers, Cohort, CohortBatches, Training
+from diffpool.training import Answers, Cohort, CohortBatches, Training, score
 from diffpool.training.answers import packed, target_scale
 
 SMALL = Architecture(hidden=4)
@@ -36,7 +36,7 @@ def with_targets(dataset: GraphDataset) -> GraphDataset:
 def parameters(dataset: GraphDataset, folds: list[Fold], configs: list[Training]) -> dict:
     """The parameters of models trained for two epochs side by side."""
     model = initial_models(SMALL, [config.seed for config in configs], dataset, folds)
-    cohort = Cohort(model, dataset, folds, configs, scale_targets=True)
+    cohort = Cohort(model, dataset, folds, configs, target_folds=folds)
     for _ in range(2):
         cohort.train_epoch()
     return {name: p.detach().clone() for name, p in cohort.in_training.named_parameters()}
@@ -52,6 +52,23 @@ def test_balanced_weights_give_every_class_the_same_total_weight(dataset: GraphD
     assert weights.tolist() == [0.625, 2.5, 2.5, 1.0, 1.0, 1.0]
 
 
+def test_a_class_without_training_graphs_weighs_as_much_as_an_average_graph(
+    dataset: GraphDataset,
+) -> None:
+    given = replace(with_classes(dataset, [0] * 8 + [1] * 2 + [2] * 10), class_names=(0, 1, 2))
+    answers = Answers.for_training(given, [TEN], [Training(class_weight="balanced")])
+    assert answers.class_weights.tolist() == [[0.625, 2.5, 1.0]]
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_all_graphs_count_the_same_in_scores(dataset: GraphDataset, regression: bool) -> None:
+    given = with_targets(dataset) if regression else dataset
+    weighted = replace(given, weights=torch.arange(20.0))
+    model = initial_models(SMALL, [0], given, [TEN])
+    graphs = np.arange(20)
+    assert score(model, weighted, graphs) == score(model, given, graphs)
+
+
 def test_without_weights_nothing_is_weighted(dataset: GraphDataset) -> None:
     answers = Answers.for_training(dataset, [TEN], [Training()])
     y, weights = answers(dataset.y[:4], models=1)
@@ -62,7 +79,8 @@ def test_without_weights_nothing_is_weighted(dataset: GraphDataset) -> None:
 def test_targets_are_scaled_on_the_training_graphs_of_each_model(dataset: GraphDataset) -> None:
     given = with_targets(dataset)
     other = Fold(np.arange(5, 15), TEN.validation, TEN.test)
-    answers = Answers.for_training(given, [TEN, other], [Training()] * 2, scale_targets=True)
+    folds = [TEN, other]
+    answers = Answers.for_training(given, folds, [Training()] * 2, target_folds=folds)
     y, _ = answers(torch.cat([given.y[TEN.train], given.y[other.train]]), models=2)
     for own in y.view(2, 10, 2):
         assert torch.allclose(own.mean(0), torch.zeros(2), atol=1e-5)

@@ -62,3 +62,39 @@ def test_several_targets_are_averaged_and_listed() -> None:
     assert [own["rmse"] for own in found["targets"]] == pytest.approx(
         np.sqrt(sklearn_metrics.mean_squared_error(y, predicted, multioutput="raw_values"))
     )
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-300, 1e300, -7.0])
+def test_r2_of_equal_targets_is_undefined(value: float) -> None:
+    found = regression_metrics(np.full((7, 1), value), np.full((7, 1), 2 * value))
+    assert found["r2"] is None
+    assert found["mae"] == pytest.approx(abs(value), rel=1e-12, abs=0)
+
+
+def test_huge_targets_have_finite_errors() -> None:
+    y = np.array([[1e200], [2e200], [3e200], [4e200]])
+    found = regression_metrics(y, y[::-1])
+    assert found["rmse"] == pytest.approx(5**0.5 * 1e200)
+    assert found["r2"] == pytest.approx(-3)
+    assert regression_metrics(y * 1e-300, y)["r2"] is None  # it is below every number
+
+
+@pytest.mark.filterwarnings("ignore:y_pred contains classes")
+def test_many_classes_have_no_confusion_matrix() -> None:
+    classes, graphs = 1001, 3000
+    rng = np.random.default_rng(0)
+    y = rng.integers(classes, size=graphs)
+    probabilities = rng.random((graphs, classes))
+    probabilities[np.arange(graphs), y] += 0.9
+    found = classification_metrics(y, probabilities)
+    predicted = probabilities.argmax(1)
+    assert found["confusion"] is None
+    assert found["accuracy"] == sklearn_metrics.accuracy_score(y, predicted)
+    assert found["balanced_accuracy"] == pytest.approx(
+        sklearn_metrics.balanced_accuracy_score(y, predicted)
+    )
+    assert found["macro_f1"] == pytest.approx(
+        sklearn_metrics.f1_score(y, predicted, average="macro")
+    )
+    few = classification_metrics(y % 1000, probabilities[:, :1000])
+    assert np.sum(few["confusion"]) == graphs

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +18,10 @@ from typer.testing import CliRunner, Result
 
 from diffpool import GraphDataset, RawGraphs, load_model, read_graphs
 from diffpool.cli.commands import app
-from diffpool.data import Categories
+from diffpool.data import Categories, FeatureMap
 from diffpool.data.jsonl import write_jsonl
-from diffpool.errors import DataError, ModelError
+from diffpool.errors import DataError, ModelError, SettingError
+from diffpool.experiments import METHODS, settings_for, train_once
 from diffpool.training import write_predictions
 from diffpool.training.predict import _cell
 
@@ -163,6 +168,125 @@ def test_a_column_named_like_one_of_ours_is_renamed(model: Path, tmp_path: Path)
     row = rows_of(tmp_path / "p.csv")[0]
     assert (row["input_prediction"], row["input_p_no"]) == ("old", "7")
     assert row["prediction"] in ("no", "yes")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_renamed_columns_do_not_replace_others(model: Path, tmp_path: Path, form: str) -> None:
+    own = {"prediction": "a", "input_prediction": "b", "input_input_prediction": "c"}
+    new = write_lines(tmp_path / "new.jsonl", [{**line, **own} for line in lines_with_ids(3)])
+    out = tmp_path / f"p.{form}"
+    assert run("predict", model, new, "--out", out).exit_code == 0
+    row = rows_of(out)[0] if form == "csv" else json.loads(out.read_text().splitlines()[0])
+    assert row.pop("prediction") in ("no", "yes")
+    assert {name: row[name] for name in row if "prediction" in name} == {
+        "input_input_input_prediction": "a",
+        "input_prediction": "b",
+        "input_input_prediction": "c",
+    }
+
+
+def test_a_column_has_the_same_name_in_every_part(model: Path) -> None:
+    first, second = own_graphs(2), own_graphs(2)
+    first = replace(first, columns={"prediction": ["a"] * 2})
+    second = replace(second, columns={"input_prediction": ["b"] * 2, "prediction": ["c"] * 2})
+    text = io.StringIO()
+    write_predictions(load_model(model), [first, second], text, form="jsonl")
+    lines = [json.loads(line) for line in text.getvalue().splitlines()]
+    assert [line["input_prediction"] for line in lines] == ["a", "a", "c", "c"]
+    assert [line.get("input_input_prediction") for line in lines] == [None, None, "b", "b"]
+    with pytest.raises(DataError, match="graphs 2 to 3 have a column 'input_prediction', which"):
+        write_predictions(load_model(model), [first, second], io.StringIO())
+
+
+def test_a_column_with_a_number_that_json_lacks_is_null(model: Path) -> None:
+    raw = replace(own_graphs(3), columns={"mass": [1.5, float("nan"), float("inf")]})
+    text = io.StringIO()
+    write_predictions(load_model(model), [raw], text, form="jsonl")
+    assert [json.loads(line)["mass"] for line in text.getvalue().splitlines()] == [1.5, None, None]
+    assert "NaN" not in text.getvalue()
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_predictions_never_replace_their_input(
+    file: Path, model: Path, tmp_path: Path, link: bool
+) -> None:
+    before, out = file.read_bytes(), file
+    if link:
+        out = tmp_path / "other.jsonl"
+        out.hardlink_to(file)
+    result = run("predict", model, file, "--out", out)
+    assert isinstance(result.exception, SettingError)
+    assert f"{out} is the input" in str(result.exception)
+    assert file.read_bytes() == before
+
+
+def test_predictions_never_replace_a_file_of_their_input(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    (folder / "one.edgelist").write_text("0 1\n")
+    result = run("predict", model, folder, "--out", folder / "one.edgelist")
+    assert isinstance(result.exception, SettingError)
+    assert (folder / "one.edgelist").read_text() == "0 1\n"
+
+
+def test_predictions_without_scores_leave_no_scores_of_earlier_ones(
+    file: Path, model: Path, tmp_path: Path
+) -> None:
+    out, scores = tmp_path / "p.csv", tmp_path / "p.scores.json"
+    assert run("predict", model, file, "--out", out).exit_code == 0
+    assert scores.exists()
+    raw = own_graphs(4)
+    write_jsonl(tmp_path / "new.jsonl", replace(raw, classes=None))
+    assert run("predict", model, tmp_path / "new.jsonl", "--out", out).exit_code == 0
+    assert not scores.exists()
+
+
+def test_graphs_with_other_answers_than_those_of_the_model_are_reported(
+    model: Path, tmp_path: Path
+) -> None:
+    raw = replace(own_graphs(4), classes=None, targets=np.ones((4, 2)))
+    write_jsonl(tmp_path / "targets.jsonl", raw)
+    words = ["predict", model, tmp_path / "targets.jsonl", "--out", tmp_path / "p.csv"]
+    expected = "not scored: 4 graphs have 2 targets, but the model predicts classes"
+    result = run(*words)
+    assert result.exit_code == 0
+    assert expected in " ".join(result.output.split())
+    assert json.loads(run(*words, "--json", "--quiet").stdout)["not_scored"] == [expected]
+    assert expected in " ".join(run(*words[:-1], "-").stderr.split())
+
+
+def test_a_wrong_number_of_targets_is_reported() -> None:
+    raw = replace(own_graphs(20), classes=None, targets=np.arange(20.0)[:, None])
+    method = settings_for("diffpool", "own", epochs=1, hidden=4)
+    trained = train_once(method, GraphDataset.from_raw(raw)).trained
+    parts = [raw, replace(raw, targets=np.ones((20, 3))), own_graphs(5), own_graphs(2)]
+    written = write_predictions(trained, parts, io.StringIO())
+    assert written.not_scored == (
+        "not scored: 20 graphs have 3 targets, but the model predicts 1 target",
+        "not scored: 7 graphs have classes, but the model predicts 1 target",
+    )
+    assert written.metrics is not None
+    assert written.metrics["graphs"] == 20
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_names_do_not_control_the_terminal_that_predictions_are_written_to(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    lines = [{**line, "id": "\x1b[2J\x9b31m\u202e"} for line in lines_with_ids(2)]
+    new = write_lines(tmp_path / "new.jsonl", lines)
+    words = ["predict", str(model), str(new), "--out", "-", "--format", form, "--quiet"]
+    found = {}
+    for terminal in (True, False):
+        text = io.StringIO()
+        monkeypatch.setattr(text, "isatty", lambda answer=terminal: answer)
+        monkeypatch.setattr(sys, "stdout", text)
+        app(words, standalone_mode=False)
+        found[terminal] = text.getvalue()
+    assert not set(found[True]) & set("\x1b\x9b\u202e\r")
+    assert found[True].count("\n") == 2 + (form == "csv")
+    assert "\\u202e" in found[True]
+    assert "\u202e" in found[False]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -385,8 +509,58 @@ def test_an_output_that_is_not_finite_is_an_error_that_names_the_graph(model: Pa
         trained.model.inputs.inverse_sd.fill_(3e38)
         trained.model.head[-1].weight.fill_(3e38)
         trained.model.head[-1].bias.fill_(-3e38)
-    with pytest.raises(ModelError, match=r"the output of the model for graph \d+ "):
-        trained.predict_proba(graphs)
+    for output in (trained.predict_proba, trained.predict_log_proba):
+        with pytest.raises(ModelError, match=r"the output of the model for graph \d+ "):
+            output(graphs)
+
+
+def test_embeddings_and_clusters_that_are_not_finite_are_errors_that_name_the_graph(
+    model: Path,
+) -> None:
+    trained = load_model(model)
+    graphs = read_graphs(model.parent / "graphs.jsonl")
+    apply, several = FeatureMap.apply, np.concatenate([np.arange(40)] * 3)
+
+    def broken(self: FeatureMap, raw: RawGraphs) -> Any:
+        features = apply(self, raw)
+        if len(raw) == 20:  # the second batch
+            features.x[raw.sizes[:7].sum() : raw.sizes[:8].sum()] = np.nan
+        return features
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FeatureMap, "apply", broken)
+        for output, what in (
+            (trained.predict, "output"),
+            (trained.predict_log_proba, "output"),
+            (trained.embed, "embedding"),
+            (trained.clusters, "cluster assignment"),
+        ):
+            with pytest.raises(ModelError, match=rf"graphs: the {what} of .*for graph 107 "):
+                output(graphs[several])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_graphs_have_no_outputs_of_the_right_width(method: str) -> None:
+    graphs = own_graphs(12)
+    dataset = GraphDataset.from_raw(graphs)
+    trained = train_once(settings_for(method, "own", epochs=1, hidden=4), dataset).trained
+    none = graphs[0:0]
+    assert trained.predict(none).shape == (0,)
+    assert trained.predict_proba(none).shape == (0, 2)
+    assert trained.predict_log_proba(none).shape == (0, 2)
+    assert trained.embed(none).shape == (0, trained.embed(graphs).shape[1])
+    assert trained.clusters(none) == []
+
+
+def test_threads_that_share_a_model_have_their_own_embeddings(model: Path) -> None:
+    trained = load_model(model)
+    graphs = read_graphs(model.parent / "graphs.jsonl")
+    parts = [graphs[start : start + 10] for start in range(0, 40, 10)] * 5
+    alone = [trained.embed(part) for part in parts]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(trained.embed, parts))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_too_little_memory_is_an_error_that_names_the_graphs(

@@ -169,7 +169,7 @@ def test_closing_the_iterator_restores_the_best_epoch_too(
 def prediction_with(losses: dict[str, list[float]]) -> tuple[Prediction, Tensor]:
     logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
     tensors = {name: torch.tensor(values) for name, values in losses.items()}
-    return Prediction(logits, (), (), tensors), torch.tensor([0, 0])
+    return Prediction(logits, (), (), tensors, logits), torch.tensor([0, 0])
 
 
 def test_the_loss_is_the_cross_entropy_plus_the_weighted_losses_of_the_poolers() -> None:
@@ -325,6 +325,17 @@ def test_invalid_training_settings_are_rejected(field: str, value: float, messag
 
 
 # --- scores ------------------------------------------------------------------------------------------------------
+
+
+def test_the_accuracy_of_outputs_that_are_not_numbers_is_not_a_number(
+    dataset: GraphDataset,
+) -> None:
+    x = dataset.x.clone()
+    x[-1] = torch.nan
+    scores = score(model_for(dataset), replace(dataset, x=x), np.arange(len(dataset)))
+    assert math.isnan(scores.loss)
+    assert scores.accuracy is not None
+    assert math.isnan(scores.accuracy)
 
 
 def test_the_scores_do_not_depend_on_the_batch_size(dataset: GraphDataset) -> None:
