@@ -5,7 +5,9 @@ A folder of such files is a data set. In a folder of folders, the name of the in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,17 @@ GRAPH_SUFFIXES = (".gml", ".graphml", ".gexf", ".edgelist")
 
 
 def find_graph_files(folder: Path) -> list[Path]:
-    """The graph files in a folder and in the folders in it, sorted by name."""
+    """The graph files in a folder and in the folders in it, sorted by name: 4.gml comes before 10.gml."""
     with read_errors(folder):
         found = [*folder.glob("*.*"), *folder.glob("*/*.*")]
-        return sorted(f for f in found if f.suffix in GRAPH_SUFFIXES and f.name[0] != ".")
+        files = [f for f in found if f.suffix in GRAPH_SUFFIXES and f.name[0] != "."]
+        return sorted(files, key=lambda f: [_natural(part) for part in f.relative_to(folder).parts])
+
+
+def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
+    """A sort key of words and numbers in turn; the name itself decides between 1 and 01."""
+    pieces = re.findall(r"([^0-9]*)([0-9]*)", name)
+    return [(word, int(digits or -1)) for word, digits in pieces], name
 
 
 def read_graph_files(
@@ -32,6 +41,7 @@ def read_graph_files(
     """The graph in a file, or the graphs in a folder, with all of their attributes or with the chosen ones.
 
     The class of a graph is the attribute `label` of the graph, or the name of the folder inside `path` that it is in.
+    The columns are `file`, the path inside the folder, and `label`, the class.
     """
     files = find_graph_files(path) if path.is_dir() else [path]
     graphs = [_read(file) for file in files]
@@ -47,7 +57,7 @@ def read_graph_files(
         )
     classes = [file.parent.name for file in files] if all(inner) else None
     try:
-        return as_raw(
+        raw = as_raw(
             graphs,
             classes,
             path.stem if path.is_file() else path.resolve().name,
@@ -56,6 +66,9 @@ def read_graph_files(
         )
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+    base = path if path.is_dir() else path.parent
+    names = [file.relative_to(base).as_posix() for file in files]
+    return replace(raw, columns={"file": names, **raw.columns}).with_label_column()
 
 
 def _read(path: Path) -> Any:

@@ -194,6 +194,14 @@ class RawGraphs:
         }
         return replace(self, indptr=indptr, source=source[order], directed=False, **tables)
 
+    def with_label_column(self) -> RawGraphs:
+        """The same graphs with their classes, if they have any, as the column `label`: predictions repeat it."""
+        if self.classes is None:
+            return self
+        labels = self.classes.labels()
+        words = [labels[code] for code in self.classes.codes[:, 0].tolist()]
+        return replace(self, columns={**self.columns, "label": words})
+
     def select(self, graphs: Sequence[int] | np.ndarray) -> RawGraphs:
         """The graphs with these indices, in this order."""
         chosen = np.asarray(graphs, dtype=np.int64)

@@ -108,7 +108,7 @@ def read_graphs(
         from diffpool.data.molecules import read_mol
 
         return read_mol(path)
-    return read_tu(path, _tu_name(path))
+    return read_tu(path, _tu_name(path)).with_label_column()
 
 
 def iter_graphs(

@@ -51,7 +51,7 @@ def load_raw(
 
 
 def _read(path: Path, name: str, refresh: bool) -> RawGraphs:
-    return cached(path, name, lambda: read_tu(path, name), refresh)
+    return cached(path, name, lambda: read_tu(path, name), refresh).with_label_column()
 
 
 def _folder(data_dir: str | Path | None) -> Path | None:

@@ -51,6 +51,7 @@ def test_a_tu_folder_may_have_another_name_than_its_data_set(tmp_path: Path, sto
             (inner / f"MINE_{part}.txt").write_text(text)
     expected = as_raw([PAIR, np.zeros((1, 1)), PAIR], [1, 2, 1])
     assert_same(read_graphs(path), expected)
+    assert read_graphs(path).columns == {"label": [1, 2, 1]}  # predictions repeat it
     parts = list(iter_graphs(path, 2))
     assert [len(part) for part in parts] == [2, 1]
     assert_same(as_raw(parts), expected)
