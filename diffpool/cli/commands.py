@@ -21,6 +21,7 @@ from rich.console import Console
 
 from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import (
+    advise,
     console,
     describe,
     download_bar,
@@ -273,6 +274,7 @@ def evaluate(
         graphs = graphs.to(device_name)
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
+        advise(graphs, chosen, shown)
         title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {graphs.x.device}"
         with _resumable(), evaluation_display(shown, title) as watch:
             result = evaluate_network(

@@ -114,6 +114,8 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         "test_graphs": len(outcome.fold.test),
         "test_loss": outcome.test.loss,
         "test_accuracy": outcome.test.accuracy,
+        "validation": outcome.metrics("validation"),
+        "test": outcome.metrics("test"),
         "seconds": outcome.seconds,
         "interrupted": outcome.interrupted,
     }
@@ -302,7 +304,7 @@ def _range(names: tuple[str, ...]) -> str:
 
 def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
     """Print the data set, how the method differs from the paper, and advice."""
-    from diffpool.experiments import class_counts, imbalance, trivial_pooling
+    from diffpool.experiments import class_counts
 
     outputs = (
         f"{dataset.num_outputs} targets" if dataset.regression else f"{dataset.num_classes} classes"
@@ -324,6 +326,13 @@ def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
         counts = [f"{name}: {count}" for name, count in class_counts(dataset).items()]
         shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
         console.print(f"graphs of each class: {shown}", markup=False, soft_wrap=True)
+    advise(dataset, method, console)
+
+
+def advise(dataset: GraphDataset, method: Method, console: Console) -> None:
+    """Warn about imbalanced classes and about poolings that pool everything."""
+    from diffpool.experiments import imbalance, trivial_pooling
+
     if method.training.class_weight is None and (message := imbalance(dataset)):
         warn(message, console)
     if message := trivial_pooling(method.architecture, dataset):

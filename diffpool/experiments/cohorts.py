@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from diffpool.architecture import Architecture
@@ -21,6 +22,7 @@ from diffpool.training import (
     score_cohort,
     target_scale,
 )
+from diffpool.training.metrics import class_scores
 
 # Rows (nodes) of a batch that keep the device busy. More do not train faster on a CPU, where they exceed the caches; on
 # a GPU each takes about 20 kB.
@@ -122,25 +124,24 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
 
 
 def _metrics(tested: Tested | None, dataset: GraphDataset) -> dict[str, Any] | None:
-    """Regression: the metrics on the test graphs, in the units of the targets."""
-    if tested is None or not dataset.regression:
+    """The metrics on the test graphs: for regression in the units of the targets."""
+    if tested is None:
         return None
-    return regression_metrics(tested.y, tested.outputs)
+    if dataset.regression:
+        return regression_metrics(tested.y, tested.outputs)
+    # equal graphs tie for ROC AUC: in double precision, rounding must not decide between them
+    return class_scores(tested.y, tested.outputs.astype(np.float32))
 
 
 def _test_outputs(tasks: Sequence[Task], cohort: Cohort) -> list[Tested | None]:
-    """The outputs of each model for its test graphs.
-
-    None where they are not needed: without test graphs, and for classes unless the task keeps its outputs.
-    """
+    """The outputs of each model for its test graphs; None without test graphs."""
     dataset, parts = cohort.dataset, [task.split.test for task in tasks]
-    needed = [len(t.split.test) > 0 and (dataset.regression or t.keep_outputs) for t in tasks]
-    if not any(needed):
+    if not any(map(len, parts)):
         return [None] * len(tasks)
     found: list[Tested | None] = []
     outputs_of_tasks = outputs_of(cohort.model, cohort.batches, parts)
-    for task, outputs, wanted in zip(tasks, outputs_of_tasks, needed, strict=True):
-        if not wanted:
+    for task, outputs in zip(tasks, outputs_of_tasks, strict=True):
+        if not len(task.split.test):
             found.append(None)
             continue
         graphs = torch.as_tensor(task.split.test, device=dataset.y.device)

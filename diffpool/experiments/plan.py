@@ -78,7 +78,7 @@ class Trained:
     parameters: int
     graphs: int  # training graphs seen, summed over epochs
     seconds: float  # its share of the time of all models trained side by side
-    test_metrics: dict[str, Any] | None = None  # regression: MAE, RMSE and R²
+    test_metrics: dict[str, Any] | None = None  # MAE, RMSE and R², or `class_scores`
     failed: bool = False  # the loss became infinite or NaN: there is no result
     tested: Tested | None = None  # if the task keeps its outputs
 

@@ -30,7 +30,7 @@ from diffpool.experiments.plan import (
 )
 from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
 from diffpool.training.ensemble import ensemble_scores, mean_outputs
-from diffpool.training.metrics import regression_metrics
+from diffpool.training.metrics import class_scores, regression_metrics
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Tenfold:
                 scores.append(ensemble_score(repeat, fold, tasks, results))
                 continue
             accuracy, epoch = results[0].test_accuracy, results[0].epoch
-            details = {} if accuracy is not None else {"metrics": results[0].test_metrics}
+            details = {"metrics": results[0].test_metrics} if accuracy is None else _scores(results)
             scores.append(FoldScore(repeat, fold, accuracy, epoch, tasks[0], results, details))
         return scores
 
@@ -165,6 +165,7 @@ class Nested:
                 {"seed": t.method.training.seed, "accuracy": 100 * a, "epoch": r.epoch}
                 for t, r, a in zip(final, results, accuracies, strict=True)
             ]
+            details |= _scores(results)
             epoch = round(fmean(r.epoch for r in results))
             trained = (*trained, *results)
             scores.append(
@@ -212,6 +213,15 @@ class Nested:
         return tasks
 
 
+def _scores(results: Sequence[Trained]) -> dict[str, Any]:
+    """`scores`: the mean of the scores of these models; nothing if a checkpoint of an earlier version lacks them."""
+    found = [result.test_metrics for result in results if result.test_metrics is not None]
+    if len(found) < len(results):
+        return {}
+    values = {name: [own[name] for own in found] for name in found[0]}
+    return {"scores": {name: None if None in v else fmean(v) for name, v in values.items()}}
+
+
 def ensemble_score(
     repeat: int, fold: int, tasks: Sequence[Task], results: Sequence[Trained]
 ) -> FoldScore:
@@ -231,6 +241,7 @@ def ensemble_score(
         return FoldScore(repeat, fold, None, epoch, tasks[0], tuple(results), details)
     scores = ensemble_scores(y, outputs)
     accuracy = scores.pop("accuracy") / 100
+    members["scores"] = class_scores(y, mean_outputs(outputs))
     return FoldScore(repeat, fold, accuracy, epoch, tasks[0], tuple(results), members | scores)
 
 

@@ -255,6 +255,10 @@ def test_every_command_prints_json(tmp_path: Path) -> None:
     assert facts["out"] == str(tmp_path / "m")
     assert facts["epochs"] == 2
     assert 0 <= facts["test_accuracy"] <= 1
+    report = json.loads((tmp_path / "m" / "report.json").read_text())
+    for part in ("validation", "test"):
+        assert facts[part] == report[part]
+        assert {"balanced_accuracy", "macro_f1", "roc_auc", "confusion"} <= facts[part].keys()
     assert "epoch 2/2" in result.stderr
     graphs = tmp_path / "graphs.jsonl"
     graphs.write_text('{"nodes": 3, "edges": [[0, 1]], "label": "a"}\n' * 20)
