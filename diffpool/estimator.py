@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from diffpool.data import Fold, GraphDataset, RawGraphs, as_raw, single_split
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for, trivial_pooling
+from diffpool.experiments.advice import check_classes
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.training import Epoch, TrainedModel
 from diffpool.training.devices import select_device
@@ -223,7 +224,9 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
         `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
         """
-        self._fit(self._with_classes(graphs, y), sample_weight)
+        raw = self._with_classes(graphs, y)
+        check_classes(raw)
+        self._fit(raw, sample_weight)
         self.classes_: np.ndarray = np.array(self.model_.card.class_names)
         return self
 

@@ -305,6 +305,7 @@ def _evaluate_kernel(
             "which kernels do not see"
         )
     raw = read_input(dataset, source, None, False, shown.quiet)
+    _check_answers(dataset, raw)
     if kernel.no_labels:
         raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {rules.name}"
@@ -437,6 +438,7 @@ def predict(
     form = form or ("jsonl" if out.suffix == ".jsonl" else "csv")
     if form not in FORMS:
         raise SettingError(f"expected --format to be {' or '.join(FORMS)}, got {form!r}")
+    _check_columns(label, target)
     model = load_model(model_dir, Device(device, "float32").select())
     if not to_stdout and (out.is_dir() or not out.resolve().parent.is_dir()):
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
@@ -504,7 +506,28 @@ def _load(
     if dataset == "embedded":
         return embedded(seed=seed)
     raw = read_input(dataset, inputs, target, quiet=quiet)
+    _check_answers(dataset, raw)
     return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
+
+
+def _check_answers(dataset: str, raw: RawGraphs) -> None:
+    """Raise an error if there is nothing to learn: no column was named, or it does not have classes."""
+    from diffpool.data.sources import is_table
+    from diffpool.experiments.advice import check_classes
+
+    if raw.classes is None and raw.targets is None and is_table(dataset):
+        raise SettingError(
+            f"{dataset}: name the column of the class with --label, or of a number to predict with --target. "
+            f"The file has {', '.join(raw.columns)}"
+        )
+    check_classes(raw)
+
+
+def _check_columns(label: str | None, target: str | None) -> None:
+    if label is not None and target is not None:
+        raise SettingError(
+            f"expected --label or --target, got both: --label {label} for classes, or --target {target} for numbers"
+        )
 
 
 def read_input(
@@ -516,6 +539,7 @@ def read_input(
 ) -> RawGraphs:
     from diffpool.data import read_raw
 
+    _check_columns(source.label, target)
     nodes, edges = source.chosen_attributes()
     with download_bar(dataset, progress_console(quiet)) as progress:
         return read_raw(

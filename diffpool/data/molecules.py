@@ -21,7 +21,7 @@ from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError
+from diffpool.errors import DataError, did_you_mean
 
 # The columns of node_labels and their categories; the last one is for all other values.
 ATOM_LABELS: dict[str, tuple[str, ...]] = {
@@ -133,7 +133,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str], dict
     """Line number, cells of these columns, and cells of all columns, for each row of a CSV or Parquet file."""
     if path.suffix == ".parquet":
         header = parquet_columns(path)
-        _check_columns(path, header, columns)
+        columns = _found_columns(path, header, columns)
         for number, found in parquet_rows(path, header):
             words = {c: "" if found[c] is None else str(found[c]).strip() for c in header}
             yield number, [words[c] for c in columns], words
@@ -142,7 +142,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str], dict
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             header = [cell.strip() for cell in next(reader, [])]
-            _check_columns(path, header, columns)
+            columns = _found_columns(path, header, columns)
             indices = [header.index(column) for column in columns]
             names = _unique(header)
             for row in reader:
@@ -169,14 +169,33 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[str], dict
         ) from error
 
 
-def _check_columns(path: Path, header: list[str], columns: list[str]) -> None:
-    for column in columns:
+def _found_columns(path: Path, header: list[str], columns: list[str]) -> list[str]:
+    """The columns as the header writes them: the first one, of the SMILES, may have other capital letters."""
+    if not header:
+        raise DataError(f"{path}: the file is empty. Is it complete?")
+    smiles, *others = columns
+    alike = [name for name in header if name.lower() == smiles.lower()]
+    if smiles not in header and len(alike) == 1:
+        smiles = alike[0]
+    for column in (smiles, *others):
         if header.count(column) != 1:
             got = "none" if column not in header else f"{header.count(column)} of them"
             raise DataError(
-                f"{path}: expected one column {column!r}, got {got}. "
-                f"The file has {', '.join(header) or 'no columns'}."
+                f"{path}: expected one column {column!r}, got {got}. The file has {', '.join(header)}."
+                f"{_column_hint(column, header, column == smiles)}"
             )
+    return [smiles, *others]
+
+
+def _column_hint(column: str, header: list[str], smiles: bool) -> str:
+    """What to do about a missing column."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            return f" It seems to be separated by {name}: save it separated by commas."
+    if column in header:
+        return " Give the columns different names."
+    hint = did_you_mean(column, header, prefix=" ")
+    return hint or (" Name the column with --smiles (smiles in Python)." if smiles else "")
 
 
 def _unique(header: list[str]) -> list[str]:

@@ -75,6 +75,11 @@ def is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(FILE_SUFFIXES)
 
 
+def is_table(name: str | Path) -> bool:
+    """Whether this is a table of molecules, whose columns are chosen by name."""
+    return is_path(name) and _form(Path(name)) == "molecules"
+
+
 # --- files and folders
 
 

@@ -261,15 +261,16 @@ def test_every_command_prints_json(tmp_path: Path) -> None:
         assert {"balanced_accuracy", "macro_f1", "roc_auc", "confusion"} <= facts[part].keys()
     assert "epoch 2/2" in result.stderr
     graphs = tmp_path / "graphs.jsonl"
-    graphs.write_text('{"nodes": 3, "edges": [[0, 1]], "label": "a"}\n' * 20)
+    line = '{"nodes": 3, "edges": [[0, 1]%s], "label": "%s"}\n'
+    graphs.write_text((line % ("", "a") + line % (", [1, 2]", "b")) * 20)
     mine = ["--out", str(tmp_path / "mine"), "--quiet", *SMALL]
     assert CliRunner().invoke(app, ["train", str(graphs), *mine]).exit_code == 0
     words = ["predict", str(tmp_path / "mine"), str(graphs), "--out", str(tmp_path / "p.csv")]
     facts = json.loads(CliRunner().invoke(app, [*words, "--json", "--quiet"]).stdout)
-    assert facts.pop("scores")["accuracy"] == 1
-    assert facts == {"predictions": 20, "out": str(tmp_path / "p.csv"), "unseen": {}}
+    assert facts.pop("scores")["graphs"] == 40
+    assert facts == {"predictions": 40, "out": str(tmp_path / "p.csv"), "unseen": {}}
     facts = json.loads(CliRunner().invoke(app, ["data", str(graphs), "--json"]).stdout)
-    assert facts["graphs"] == 20
+    assert facts["graphs"] == 40
 
 
 def test_graph_files_are_trained_on_and_predicted_with_chosen_attributes(tmp_path: Path) -> None:
@@ -446,6 +447,59 @@ def test_a_mistake_gives_a_clear_message_and_exit_code_2(
     assert stop.value.code == 2
     assert message.startswith("diffpool: ")
     assert named in message
+
+
+# --- classes that are none ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def molecules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table with an id, a class, a number and a column with a single value."""
+    pytest.importorskip("rdkit")
+    monkeypatch.chdir(tmp_path)
+    rows = [f"M{n},{'C' * (n % 9 + 1)}O,{n % 2},{n / 7:.3f},x" for n in range(60)]
+    file = tmp_path / "m.csv"
+    file.write_text("\n".join(["id,smiles,active,logp,batch", *rows]) + "\n")
+    return file
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    {
+        "none": (
+            [],
+            "name the column of the class with --label, or of a number to predict with --target. "
+            "The file has id, smiles, active, logp, batch",
+        ),
+        "id": (
+            ["--label", "id"],
+            "m: 60 graphs have 60 different classes: for numbers to predict use --target, for classes name another "
+            "column with --label",
+        ),
+        "number": (["--label", "logp"], "m: 60 graphs have 60 different classes: "),
+        "constant": (["--label", "batch"], "m: all 60 graphs have the class 'x': "),
+        "both": (
+            ["--label", "active", "--target", "logp"],
+            "expected --label or --target, got both",
+        ),
+    }.values(),
+    ids=["none", "id", "number", "constant", "both"],
+)
+def test_a_column_that_cannot_be_the_class_is_one_line(
+    command: str, options: list[str], message: str, molecules: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    line = complaint(capsys, monkeypatch, command, molecules, *options, *SMALL)
+    assert message in line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize("label", ["id", "batch"])
+def test_a_kernel_refuses_a_column_that_cannot_be_the_class(
+    label: str, molecules: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    line = complaint(capsys, monkeypatch, "evaluate", molecules, "--method", "wl", "--label", label)
+    assert line.startswith(f"diffpool: m: {'60 graphs have 60' if label == 'id' else 'all 60'}")
 
 
 # --- what goes wrong outside of the program -----------------------------------------------------------------------

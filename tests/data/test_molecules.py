@@ -198,6 +198,22 @@ def test_the_column_of_smiles_can_be_named(tmp_path: Path) -> None:
     assert raw.classes.words() == ["1"]
 
 
+def test_the_column_of_smiles_is_found_in_other_letters(tmp_path: Path) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text("id,SMILES\n1,CCO\n")
+    raw = read_molecules(file)
+    assert raw.sizes.tolist() == [3]
+    assert raw.columns == {"id": ["1"], "SMILES": ["CCO"]}
+
+
+def test_a_misspelled_column_gets_a_suggestion(tmp_path: Path) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text("smiles,Activity\nCCO,1\n")
+    for columns in ({"label": "activty"}, {"target": "activity"}):
+        with pytest.raises(DataError, match=r"got none\. The file has .* Did you mean Activity\?"):
+            read_molecules(file, **columns)
+
+
 def test_classes_that_are_written_as_integers_are_integers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "smiles,a,b,c\nC,1,01,1\nCC,-1,2,x\n")
     assert read_molecules(path, label="a").classes.labels() == (-1, 1)
@@ -245,8 +261,14 @@ def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SMILES,y\nC,1\n", r"expected one column 'smiles', got none. The file has SMILES, y"),
-        ("", "expected one column 'smiles', got none. The file has no columns"),
+        (
+            "structure,y\nC,1\n",
+            r"expected one column 'smiles', got none. The file has structure, y. Name the column with --smiles",
+        ),
+        ("SMILES,Smiles\nC,C\n", r"expected one column 'smiles', got none. .* Did you mean"),
+        ("", "the file is empty"),
+        ("smiles;y\nC;1\n", "got none. .* separated by semicolons: save it separated by commas"),
+        ("smiles\ty\nC\t1\n", "got none. .* separated by tabs: save it separated by commas"),
         (
             "smiles,smiles\nC,C\n",
             "expected one column 'smiles', got 2 of them. The file has smiles, smiles",
