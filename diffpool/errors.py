@@ -31,13 +31,15 @@ class TrainingError(DiffPoolError):
         self.model = model
 
 
-def did_you_mean(name: str, known: Iterable[str], prefix: str = ". ") -> str:
+def did_you_mean(
+    name: str, known: Iterable[str], prefix: str = ". ", similarity: float = 0.6
+) -> str:
     """The end of a message about an unknown name: `. Did you mean hidden?`, or empty if no known name is similar.
 
     Case, and the difference between - and _, do not matter.
     """
     found = {_folded(candidate): candidate for candidate in known}
-    close = difflib.get_close_matches(_folded(name), found, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(_folded(name), found, n=3, cutoff=similarity)
     return f"{prefix}Did you mean {' or '.join(found[match] for match in close)}?" if close else ""
 
 

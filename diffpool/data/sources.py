@@ -17,7 +17,8 @@ from diffpool.data.jsonl import check_size, iter_jsonl, parse_lines, read_jsonl
 from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu
-from diffpool.data.tu_collection import load_raw
+from diffpool.data.tu_collection import exists_here, load_raw
+from diffpool.data.tu_names import KNOWN
 from diffpool.errors import DataError, SettingError
 
 FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".parquet", ".mol", *GRAPH_SUFFIXES, ".zip")
@@ -53,8 +54,8 @@ def read_raw(
 ) -> RawGraphs:
     """The graphs of a data set before features are chosen.
 
-    A path (with a folder or a suffix, such as `./MUTAG`, `graphs.jsonl`, `molecules.csv`) is read by `read_graphs`. A
-    plain name is a data set of the TU collection, see `load_raw`.
+    A path (with a folder or suffix, such as `./MUTAG` or `graphs.jsonl`, or one that exists) is read by `read_graphs`.
+    Any other name is a data set of the TU collection, see `load_raw`.
     """
     if is_path(name):
         return read_graphs(
@@ -70,9 +71,14 @@ def read_raw(
 
 
 def is_path(name: str | Path) -> bool:
-    """Whether this is a path and not the name of a data set."""
+    """Whether this is a path and not the name of a data set.
+
+    A name without a folder or a suffix is a path if it exists and is not the name of a known data set.
+    """
     text = str(name)
-    return isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(FILE_SUFFIXES)
+    if isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(FILE_SUFFIXES):
+        return True
+    return text not in KNOWN and exists_here(text)
 
 
 def is_table(name: str | Path) -> bool:
@@ -182,7 +188,12 @@ def _form(path: Path, *columns: Any) -> str:
         *others, last = FILE_SUFFIXES
         raise DataError(
             f"{path}: expected a folder or a file that ends in {', '.join(others)} or {last}, "
-            f"got {path.suffix or 'no suffix'}. Rename the file to match its format."
+            f"got {path.suffix or 'no suffix'}. "
+            + (
+                "Save it as .csv, separated by commas."
+                if path.suffix == ".tsv"
+                else "Rename the file to match its format."
+            )
         )
     if form != "molecules" and any(column is not None for column in columns):
         raise SettingError(
