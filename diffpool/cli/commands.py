@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import (
     advise,
     console,
+    counted,
     describe,
     download_bar,
     epochs_bar,
@@ -55,6 +56,7 @@ from diffpool.cli.options import (
     Run,
     Seed,
     Settings,
+    SkipInvalid,
     Smiles,
     Source,
     Target,
@@ -92,7 +94,7 @@ ALL_PROTOCOLS = {**PROTOCOL_SUMMARIES, **KERNEL_PROTOCOL_SUMMARIES}
 KERNEL_OPTIONS = {
     *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs", "no_labels"),
     *("data_dir", "smiles", "label", "node_attributes", "edge_attributes"),
-    *("as_json", "quiet", "help_all"),
+    *("skip_invalid", "as_json", "quiet", "help_all"),
 }
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes
@@ -410,6 +412,7 @@ def predict(
     target: Target = None,
     node_attributes: NodeAttributes = None,
     edge_attributes: EdgeAttributes = None,
+    skip_invalid: SkipInvalid = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -443,7 +446,11 @@ def predict(
     if not to_stdout and (out.is_dir() or not out.resolve().parent.is_dir()):
         raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
     source = Source(
-        data_dir, smiles, node_attributes=node_attributes, edge_attributes=edge_attributes
+        data_dir,
+        smiles,
+        node_attributes=node_attributes,
+        edge_attributes=edge_attributes,
+        skip_invalid=skip_invalid,
     )
     if is_path(dataset):
         total = count_graphs(Path(dataset))
@@ -456,6 +463,7 @@ def predict(
             target=target,
             node_attributes=nodes,
             edge_attributes=edges,
+            skip_invalid=skip_invalid,
         )
     else:
         raw = read_input(dataset, source, quiet=quiet)
@@ -475,6 +483,7 @@ def predict(
             temporary.write_text(json.dumps(written.metrics, indent=2) + "\n", "utf-8")
     if as_json and not to_stdout:
         facts = {"predictions": written.count, "out": str(out), "unseen": written.unseen}
+        facts["skipped"] = len(written.skipped)
         print(json.dumps({**facts, "scores": written.metrics}))
         return
     messages = errors if to_stdout else console
@@ -484,6 +493,16 @@ def predict(
         print_scores(messages, written.metrics)
     place = "standard output" if to_stdout else out
     messages.print(f"{written.count} predictions written to {place}")
+    if written.skipped:
+        messages.print(
+            f"no prediction for {counted(len(written.skipped), 'row')}, because RDKit cannot read the molecule: "
+            f"{_first(written.skipped)}"
+        )
+
+
+def _first(places: Sequence[str]) -> str:
+    """The first places of a list."""
+    return ", ".join(places[:5]) + (", …" if len(places) > 5 else "")
 
 
 def embedded(seed: int) -> GraphDataset:
@@ -542,7 +561,7 @@ def read_input(
     _check_columns(source.label, target)
     nodes, edges = source.chosen_attributes()
     with download_bar(dataset, progress_console(quiet)) as progress:
-        return read_raw(
+        raw = read_raw(
             dataset,
             source.data_dir,
             source.smiles,
@@ -552,7 +571,15 @@ def read_input(
             progress,
             node_attributes=nodes,
             edge_attributes=edges,
+            skip_invalid=source.skip_invalid,
         )
+    if raw.skipped:
+        places = [row.where for row in raw.skipped]
+        warnings.warn(
+            f"{dataset}: left out {counted(len(places), 'molecule')} that RDKit cannot read: {_first(places)}",
+            stacklevel=2,
+        )
+    return raw
 
 
 def _draw(outcome: Outcome, out: Path, shown: Console) -> None:

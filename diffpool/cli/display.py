@@ -41,6 +41,11 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number with its noun: `1 class`, `2 classes`."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
 class PlainConsole(Console):
     """A console that prints text as it is: names may look like markup or contain control characters."""
 

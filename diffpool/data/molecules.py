@@ -20,7 +20,7 @@ from diffpool.data.categories import INTEGER, Categories, Names
 from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
-from diffpool.data.raw import MAX_FLOAT, RawGraphs
+from diffpool.data.raw import MAX_FLOAT, RawGraphs, Skipped
 from diffpool.errors import DataError, did_you_mean
 
 # The columns of node_labels and their categories; the last one is for all other values.
@@ -79,12 +79,20 @@ def read_molecules(
     label: str | None = None,
     target: str | Sequence[str] | None = None,
     name: str | None = None,
+    skip_invalid: bool = False,
 ) -> RawGraphs:
     """The molecules of a CSV file with a header, or of a Parquet file.
 
-    They have a column of SMILES and, optionally, columns of classes or targets.
+    They have a column of SMILES and, optionally, columns of classes or targets. `skip_invalid`: leave out molecules
+    that RDKit cannot read; `RawGraphs.skipped` lists them.
     """
-    return next(_chunks(Path(path), None, smiles, label, target, name))
+    raw = next(_chunks(Path(path), None, smiles, label, target, name, skip_invalid))
+    if not len(raw):
+        count = len(raw.skipped)
+        raise DataError(
+            f"{path}: RDKit can read none of {count} molecule{'s' * (count > 1)}. Is {smiles!r} the column of SMILES?"
+        )
+    return raw
 
 
 def iter_molecules(
@@ -94,10 +102,11 @@ def iter_molecules(
     label: str | None = None,
     target: str | Sequence[str] | None = None,
     name: str | None = None,
+    skip_invalid: bool = False,
 ) -> Iterator[RawGraphs]:
-    """The same molecules, `size` at a time."""
+    """The same molecules, `size` rows at a time."""
     check_size(size)
-    return _chunks(Path(path), size, smiles, label, target, name)
+    return _chunks(Path(path), size, smiles, label, target, name, skip_invalid)
 
 
 def _chunks(
@@ -107,6 +116,7 @@ def _chunks(
     label: str | None,
     target: str | Sequence[str] | None,
     name: str | None,
+    skip_invalid: bool,
 ) -> Iterator[RawGraphs]:
     targets = [target] if isinstance(target, str) else list(target or ())
     molecules = _Molecules(path.stem if name is None else name, f"{path}: ")
@@ -114,13 +124,17 @@ def _chunks(
     empty = True
     for line, (text, *cells), row in rows:
         empty = False
-        molecules.add_row(row)
         where = f"{'row' if path.suffix == '.parquet' else 'line'} {line}"
-        if label:
-            molecules.add_class(cells.pop(0), label, where)
-        if targets:
-            molecules.add_targets(cells, targets, where)
-        molecules.add(text, where)
+        molecule: Any = molecules.parsed(text) if skip_invalid else text
+        if molecule is None:
+            molecules.skip(row, where)
+        else:
+            molecules.add_row(row)
+            if label:
+                molecules.add_class(cells.pop(0), label, where)
+            if targets:
+                molecules.add_targets(cells, targets, where)
+            molecules.add(molecule, where)
         if len(molecules) == size:
             yield molecules.take()
     if empty:
@@ -237,6 +251,8 @@ class _Molecules:
         self.targets: list[list[float]] = []
         self.columns: dict[str, list[Any]] = {}
         self.label = ""  # the column of the classes
+        self.unreadable = 0  # of the faults
+        self.skipped: list[Skipped] = []
 
     def __len__(self) -> int:
         """Number of molecules added, readable or not."""
@@ -246,15 +262,12 @@ class _Molecules:
         """Add a molecule: SMILES, an RDKit molecule or the path of a .mol file."""
         self.count += 1
         form = "a .mol file" if _is_mol_file(given) else "a SMILES"
-        try:
-            with self.quiet():
-                molecule = self._molecule(given)
-        except (UnicodeError, OSError):  # half of a surrogate pair; no such file
-            molecule = None
+        molecule = self._quietly_read(given)
         if molecule is None or molecule.GetNumAtoms() == 0:
             what = "with at least one atom" if molecule else "that RDKit can read"
             shown = _short(str(given) if isinstance(given, PurePath) else given)
             self.faults.append(f"{where}: expected {form} {what}, got {shown}")
+            self.unreadable += 1
             return
         start = len(self.atoms) // len(ATOM_LABELS)
         for atom in molecule.GetAtoms():
@@ -265,6 +278,25 @@ class _Molecules:
             self.bonds.extend(_bond(bond))
             self.bond_numbers.extend((bond.GetIsConjugated(), bond.IsInRing()))
         self.sizes.append(molecule.GetNumAtoms())
+
+    def parsed(self, given: Any) -> Any:
+        """The RDKit molecule; None if there is none, or one without atoms."""
+        molecule = self._quietly_read(given)
+        return molecule if molecule is not None and molecule.GetNumAtoms() else None
+
+    def skip(self, row: dict[str, str], where: str) -> None:
+        """Leave this row out."""
+        self.count += 1
+        self.skipped.append(Skipped(len(self.sizes), where, row))
+        for name in row:  # the columns are known even if no molecule can be read
+            self.columns.setdefault(name, [])
+
+    def _quietly_read(self, given: Any) -> Any:
+        try:
+            with self.quiet():
+                return self._molecule(given)
+        except (UnicodeError, OSError):  # half of a surrogate pair; no such file
+            return None
 
     def _molecule(self, given: Any) -> Any:
         if hasattr(given, "GetAtoms"):
@@ -298,8 +330,11 @@ class _Molecules:
             more = len(self.faults) - MAX_SHOWN
             shown = "; ".join(self.faults[:MAX_SHOWN]) + (f"; and {more} more" if more > 0 else "")
             them = "them" if len(self.faults) > 1 else "it"
-            raise DataError(f"{self.prefix}{shown}. Correct or remove {them}.")
-        if not self.sizes:
+            advice = f"Correct or remove {them}"
+            if self.prefix and self.unreadable:
+                advice += ", or leave out what RDKit cannot read with --skip-invalid (skip_invalid=True in Python)"
+            raise DataError(f"{self.prefix}{shown}. {advice}.")
+        if not self.sizes and not self.skipped:
             raise DataError(
                 "expected at least one SMILES, got an empty list. Was everything filtered out?"
             )
@@ -328,6 +363,7 @@ class _Molecules:
             node_attributes=np.array(self.atom_numbers).reshape(-1, len(ATOM_ATTRIBUTES)),
             edge_labels=_categories(self.bonds, BOND_LABELS),
             edge_attributes=np.array(self.bond_numbers).reshape(-1, len(BOND_ATTRIBUTES)),
+            skipped=tuple(self.skipped),
             **tables,
         )
         self._clear()

@@ -25,6 +25,15 @@ MAX_FLOAT = float(np.finfo(np.float32).max)  # models compute in float32
 NUMBERS = ("node_attributes", "edge_weights", "edge_attributes", "targets")  # the others have names
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """A row of a file that is no graph and was left out on request."""
+
+    index: int  # number of graphs before it
+    where: str  # in the file, such as `line 7`
+    columns: dict[str, Any]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RawGraphs:
     """B graphs with N nodes and E directed edges, without duplicates, sorted by target and then source.
@@ -47,6 +56,7 @@ class RawGraphs:
     # What a file says about its graphs besides their structure, such as an id: a value or None for each graph, by
     # column. Nothing is computed from it; predictions repeat it.
     columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    skipped: tuple[Skipped, ...] = ()  # rows of the file that are not among these graphs
 
     @classmethod
     def from_edges(
@@ -226,6 +236,7 @@ class RawGraphs:
             columns={
                 name: [values[g] for g in chosen.tolist()] for name, values in self.columns.items()
             },
+            skipped=(),
             **tables,
         )
 

@@ -51,6 +51,7 @@ def read_raw(
     progress: Progress | None = None,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    skip_invalid: bool = False,
 ) -> RawGraphs:
     """The graphs of a data set before features are chosen.
 
@@ -65,8 +66,10 @@ def read_raw(
             target=target,
             node_attributes=node_attributes,
             edge_attributes=edge_attributes,
+            skip_invalid=skip_invalid,
         )
     _refuse_choice(name, node_attributes, edge_attributes)
+    _refuse_skipping(name, skip_invalid)
     return load_raw(str(name), data_dir, refresh=refresh, progress=progress)
 
 
@@ -96,14 +99,17 @@ def read_graphs(
     target: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    skip_invalid: bool = False,
 ) -> RawGraphs:
     """The graphs of a file or folder; docs/own-graphs.md lists the formats.
 
     `smiles`, `label` and `target` are columns of a table of molecules. `node_attributes` and `edge_attributes` choose
-    attributes of GML, GraphML and GEXF files and edge lists; by default all of them are used.
+    attributes of GML, GraphML and GEXF files and edge lists; by default all of them are used. `skip_invalid`: leave out
+    molecules that RDKit cannot read; `RawGraphs.skipped` lists them.
     """
     path = Path(path)
     form = _form(path, smiles, label, target)
+    _refuse_skipping(path, skip_invalid and form != "molecules")
     if form == "graph files":
         return read_graph_files(path, node_attributes, edge_attributes)
     _refuse_choice(path, node_attributes, edge_attributes)
@@ -114,7 +120,7 @@ def read_graphs(
     if form == "molecules":
         from diffpool.data.molecules import read_molecules
 
-        return read_molecules(path, smiles or "smiles", label, target)
+        return read_molecules(path, smiles or "smiles", label, target, skip_invalid=skip_invalid)
     if form == "mol":
         from diffpool.data.molecules import read_mol
 
@@ -130,11 +136,13 @@ def iter_graphs(
     target: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
+    skip_invalid: bool = False,
 ) -> Iterator[RawGraphs]:
     """The same graphs, `size` at a time. TU folders and folders of graph files are still read as a whole."""
     check_size(size)
     path = Path(path)
     form = _form(path, smiles, label, target)
+    _refuse_skipping(path, skip_invalid and form != "molecules")
     if form in ("jsonl", "parquet", "molecules"):
         _refuse_choice(path, node_attributes, edge_attributes)
     if form == "jsonl":
@@ -144,7 +152,8 @@ def iter_graphs(
     if form == "molecules":
         from diffpool.data.molecules import iter_molecules
 
-        return iter_molecules(path, size, smiles or "smiles", label, target)
+        columns = (smiles or "smiles", label, target)
+        return iter_molecules(path, size, *columns, skip_invalid=skip_invalid)
     raw = read_graphs(path, node_attributes=node_attributes, edge_attributes=edge_attributes)
     return (raw[start : start + size] for start in range(0, len(raw), size))
 
@@ -208,6 +217,13 @@ def _refuse_choice(path: str | Path, *chosen: Sequence[str] | None) -> None:
         raise SettingError(
             f"{path}: node and edge attributes can be chosen in {', '.join(GRAPH_SUFFIXES)} files only, "
             "but this is another kind of data. Leave the choice out."
+        )
+
+
+def _refuse_skipping(path: str | Path, skip_invalid: bool) -> None:
+    if skip_invalid:
+        raise SettingError(
+            f"{path}: skip_invalid (--skip-invalid) is for tables of molecules (.csv, .parquet) only. Leave it out."
         )
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from diffpool.architecture import Architecture
 from diffpool.backends.cpu.threads import threads_for
 from diffpool.data import RawGraphs, as_raw, sparse_graphs
+from diffpool.data.raw import Skipped
 from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
@@ -253,6 +254,9 @@ class Predictions:
     count: int
     unseen: Unseen
     metrics: dict[str, Any] | None  # None if no graph has a class or target
+    skipped: tuple[
+        str, ...
+    ] = ()  # where the input has rows that are no graphs: their prediction is empty
 
 
 def write_predictions(
@@ -267,7 +271,8 @@ def write_predictions(
     Columns: `graph` (from 0), the columns of the input (`RawGraphs.columns`), `prediction` (the class) and `p_NAME` for
     each class; for regression `prediction`, or `prediction_1`, … An ensemble adds `entropy` and `disagreement`, for
     regression `sd`, or `sd_1`, …; see `TrainedModel.uncertainty`. The graphs come in parts, so that they need not fit
-    into memory. A file appears when it is complete. `advance` is called with the number of graphs of each part.
+    into memory. A row that the reader skipped (`RawGraphs.skipped`) has empty predictions. A file appears when it is
+    complete. `advance` is called with the number of graphs of each part.
     """
     try:
         if not isinstance(out, Path):
@@ -296,6 +301,7 @@ def _write(
     writer = csv.writer(file)
     header: list[str] | None = None  # columns of the input
     unseen: Unseen = {}
+    skipped: list[str] = []
     count = 0
     for raw in parts:
         found = model.outputs(raw)
@@ -311,25 +317,43 @@ def _write(
             )
         given = {names[name]: values for name, values in raw.columns.items()}
         given = {name: given.get(name, [None] * len(raw)) for name in header}
-        for g, row in enumerate(found.values):
-            numbers = [f"{value:.9g}" for value in row]
-            if card.members > 1:
-                spread = np.hstack([np.ravel(v[g]) for v in found.uncertainty.values()])
-                numbers += [f"{value:.9g}" for value in spread]
-            columns = [given[name][g] for name in header]
-            label = [] if card.regression else [card.class_names[int(row.argmax())]]
+        for g in _in_order(raw):
+            label: list[Any]
+            numbers: list[str | None]
+            if isinstance(g, Skipped):
+                cells = {names[name]: cell for name, cell in g.columns.items()}
+                columns = [cells.get(name) for name in header]
+                label, numbers = [], [None] * (len(own) - 1)
+                skipped.append(g.where)
+            else:
+                row = found.values[g]
+                numbers = [f"{value:.9g}" for value in row]
+                if card.members > 1:
+                    spread = np.hstack([np.ravel(v[g]) for v in found.uncertainty.values()])
+                    numbers += [f"{value:.9g}" for value in spread]
+                columns = [given[name][g] for name in header]
+                label = [] if card.regression else [card.class_names[int(row.argmax())]]
             if form == "csv":
                 writer.writerow([count, *map(_cell, columns), *map(_cell, label), *numbers])
             else:
-                values = [count, *columns, *label, *map(float, numbers)]
+                values = [count, *columns, *label, *(n and float(n) for n in numbers)]
                 line = dict(zip(["graph", *header, *own[1:]], values, strict=True))
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
             count += 1
         answers.add(raw, found.values)
         _add_counts(unseen, found.unseen)
-        advance(len(found.values))
+        advance(len(raw) + len(raw.skipped))
     file.flush()
-    return Predictions(count, unseen, answers.metrics())
+    return Predictions(count, unseen, answers.metrics(), tuple(skipped))
+
+
+def _in_order(raw: RawGraphs) -> list[int | Skipped]:
+    """The numbers of the graphs, and the rows that are no graphs, in the order of the file."""
+    return sorted([*range(len(raw)), *raw.skipped], key=_position)
+
+
+def _position(row: int | Skipped) -> tuple[int, int]:
+    return (row.index, 0) if isinstance(row, Skipped) else (row, 1)
 
 
 def _cell(value: Any) -> Any:

@@ -268,7 +268,7 @@ def test_every_command_prints_json(tmp_path: Path) -> None:
     words = ["predict", str(tmp_path / "mine"), str(graphs), "--out", str(tmp_path / "p.csv")]
     facts = json.loads(CliRunner().invoke(app, [*words, "--json", "--quiet"]).stdout)
     assert facts.pop("scores")["graphs"] == 40
-    assert facts == {"predictions": 40, "out": str(tmp_path / "p.csv"), "unseen": {}}
+    assert facts == {"predictions": 40, "out": str(tmp_path / "p.csv"), "unseen": {}, "skipped": 0}
     facts = json.loads(CliRunner().invoke(app, ["data", str(graphs), "--json"]).stdout)
     assert facts["graphs"] == 40
 

@@ -308,6 +308,47 @@ def test_classes_keep_their_type_on_the_command_line(labels: list, tmp_path: Pat
     assert {type(line["prediction"]) for line in found} == {type(labels[0])}
 
 
+@pytest.mark.parametrize("part", [1, 2, 1000])
+def test_molecules_that_cannot_be_read_have_empty_predictions_on_request(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rdkit")
+    monkeypatch.setattr("diffpool.cli.commands.PART", part)
+    file, new = tmp_path / "m.csv", tmp_path / "new.csv"
+    rows = [f"{'C' * (1 + i % 4)}O,{i % 2}" for i in range(40)]
+    file.write_text("\n".join(["smiles,active", *rows, "C1,0"]))
+    new.write_text("id,smiles\na,C1\nb,CCO\nc,\nd,CO\n")
+    train = ["train", file, "--label", "active", "--out", tmp_path / "m", *SMALL]
+    assert "--skip-invalid" in str(run(*train).exception)
+    trained = run(*train, "--skip-invalid")
+    assert trained.exit_code == 0, trained.output
+    assert json.loads((tmp_path / "m" / "report.json").read_text())["graphs"] == 40
+    out = tmp_path / "p.csv"
+    assert "--skip-invalid" in str(run("predict", tmp_path / "m", new, "--out", out).exception)
+    result = run("predict", tmp_path / "m", new, "--out", out, "--skip-invalid")
+    assert result.exit_code == 0, result.output
+    found = rows_of(out)
+    assert [(row["graph"], row["id"]) for row in found] == [
+        ("0", "a"),
+        ("1", "b"),
+        ("2", "c"),
+        ("3", "d"),
+    ]
+    assert [bool(row["prediction"]) for row in found] == [False, True, False, True]
+    assert [bool(row["p_0"]) for row in found] == [False, True, False, True]
+    text = " ".join(result.output.split())
+    assert (
+        "2 rows have no prediction, because RDKit cannot read the molecule: line 2, line 4" in text
+    )
+    result = run(
+        "predict", tmp_path / "m", new, "--out", tmp_path / "p.jsonl", "--skip-invalid", "--json"
+    )
+    assert json.loads(result.stdout)["skipped"] == 2
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [line["prediction"] is None for line in lines] == [True, False, True, False]
+    assert lines[0].keys() == lines[1].keys()
+
+
 def test_the_columns_of_a_csv_file_are_in_the_predictions(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     rows = [f"M{i},{'C' * (1 + i % 4)}O,{i % 2},  a b" for i in range(40)]
