@@ -338,7 +338,7 @@ def test_molecules_that_cannot_be_read_have_empty_predictions_on_request(
     assert [bool(row["p_0"]) for row in found] == [False, True, False, True]
     text = " ".join(result.output.split())
     assert (
-        "2 rows have no prediction, because RDKit cannot read the molecule: line 2, line 4" in text
+        "no prediction for 2 rows, because RDKit cannot read the molecule: line 2, line 4" in text
     )
     result = run(
         "predict", tmp_path / "m", new, "--out", tmp_path / "p.jsonl", "--skip-invalid", "--json"
