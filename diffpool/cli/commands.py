@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -68,7 +70,9 @@ from diffpool.errors import DiffPoolError, SettingError, did_you_mean
 from diffpool.experiments.grid import parse_grid
 from diffpool.experiments.methods import (
     KERNEL_METHODS,
+    METHOD_SETTINGS,
     METHODS,
+    Method,
     kernel_method,
     settings_for,
     unknown_method,
@@ -96,6 +100,9 @@ KERNEL_OPTIONS = {
     *("data_dir", "smiles", "label", "node_attributes", "edge_attributes"),
     *("skip_invalid", "as_json", "quiet", "help_all"),
 }
+
+# The settings that have no effect without pooling.
+POOLING_SETTINGS = ("ratio", "clusters", "min_clusters", "link_weight", "entropy_weight")
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes
 FORMS = ("csv", "jsonl")  # of predictions
@@ -177,18 +184,20 @@ def train(
     - `diffpool train molecules.csv --smiles smiles --label active --class-weight balanced`
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
+    _check_settings(chosen, settings)
     from diffpool.experiments import prepared, train_once
 
     device_name = device.select()
-    _check_out(out, overwrite or resume)
     shown = progress_console(quiet, stderr=as_json)
-    graphs = _load(dataset, seed, data, chosen.architecture.edges, target, quiet=quiet)
-    graphs = graphs.to(device_name)
-    with preparing_bar(shown) as preparing:
-        chosen, graphs = prepared(chosen, graphs, preparing)
-    describe(graphs, chosen, shown)
-    with epochs_bar(chosen, shown) as watch:
-        outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
+    with _no_empty_folder(out):
+        _check_out(out, overwrite or resume)
+        graphs = _load(dataset, seed, data, chosen.architecture.edges, target, quiet=quiet)
+        graphs = graphs.to(device_name)
+        with preparing_bar(shown) as preparing:
+            chosen, graphs = prepared(chosen, graphs, preparing)
+        describe(graphs, chosen, shown)
+        with epochs_bar(chosen, shown) as watch:
+            outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
     _draw(outcome, out, shown)
     if as_json:
         print(json.dumps({**outcome_facts(outcome), "out": str(out)}))
@@ -265,7 +274,9 @@ def evaluate(
     else:
         _check_network_options(method, kernel)
         chosen = settings_for(method, dataset, **settings)
-        parse_grid(grid or ())  # a mistake answers at once
+        searched = [name for name, _ in parse_grid(grid or ())]  # a mistake answers at once
+        if "poolings" not in searched:
+            _check_settings(chosen, settings)
         from diffpool.experiments import choose_protocol, needs_edges, prepared
         from diffpool.experiments import evaluate as evaluate_network
 
@@ -330,6 +341,24 @@ def _check_kernel_options(context: typer.Context, method: str) -> None:
         if option.name not in KERNEL_OPTIONS and source and source.name == "COMMANDLINE":
             raise SettingError(
                 f"expected no {option.opts[0]} with the kernel {method}, which is not a neural network: leave it out"
+            )
+
+
+def _check_settings(method: Method, given: Settings) -> None:
+    """Raise an error about a setting that was given and has no effect."""
+    a = method.architecture
+    for name in POOLING_SETTINGS if a.poolings == 0 else ():
+        if name in given:
+            flat = f"{method.name}, which has no pooling"
+            if METHODS[method.name].architecture.poolings:
+                flat = f"{method.name} and --poolings 0"
+            option = METHOD_SETTINGS[name].option
+            raise SettingError(f"expected no {option} with {flat}: leave it out")
+    for name in ("ratio", "min_clusters") if isinstance(a.clusters, tuple) else ():
+        if name in given:
+            numbers = METHOD_SETTINGS["clusters"].show(a.clusters)
+            raise SettingError(
+                f"expected {METHOD_SETTINGS[name].option} or --clusters {numbers}, got both: leave one of them out"
             )
 
 
@@ -438,13 +467,10 @@ def predict(
 
     to_stdout = str(out) == "-"
     shown = progress_console(quiet, stderr=to_stdout or as_json)
+    _check_predictions_file(out, form)
     form = form or ("jsonl" if out.suffix == ".jsonl" else "csv")
-    if form not in FORMS:
-        raise SettingError(f"expected --format to be {' or '.join(FORMS)}, got {form!r}")
     _check_columns(label, target)
     model = load_model(model_dir, Device(device, "float32").select())
-    if not to_stdout and (out.is_dir() or not out.resolve().parent.is_dir()):
-        raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
     source = Source(
         data_dir,
         smiles,
@@ -481,10 +507,11 @@ def predict(
         scores = out.with_name(f"{out.stem}.scores.json")
         with atomic_write(scores) as temporary:
             temporary.write_text(json.dumps(written.metrics, indent=2) + "\n", "utf-8")
-    if as_json and not to_stdout:
+    if as_json:
         facts = {"predictions": written.count, "out": str(out), "unseen": written.unseen}
         facts["skipped"] = len(written.skipped)
-        print(json.dumps({**facts, "scores": written.metrics}))
+        summary = json.dumps({**facts, "scores": written.metrics})
+        print(summary, file=sys.stderr if to_stdout else sys.stdout)
         return
     messages = errors if to_stdout else console
     for table, found in written.unseen.items():
@@ -503,6 +530,25 @@ def predict(
 def _first(places: Sequence[str]) -> str:
     """The first places of a list."""
     return ", ".join(places[:5]) + (", …" if len(places) > 5 else "")
+
+
+def _check_predictions_file(out: Path, form: str | None) -> None:
+    if form is not None and form not in FORMS:
+        raise SettingError(f"expected --format to be {' or '.join(FORMS)}, got {form!r}")
+    if str(out) == "-":
+        return
+    if out.is_dir():
+        raise SettingError(
+            f"expected --out to be a file, got the folder {out}: add a name, such as {out / 'predictions.csv'}"
+        )
+    if not out.resolve().parent.is_dir():
+        raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+    regular = out.is_file() or not out.exists()  # a device has its own message
+    if form is None and regular and out.suffix not in (".csv", ".jsonl", ".txt"):
+        raise SettingError(
+            f"expected --out to end in .csv, .jsonl or .txt, got {out}: rename it, or choose --format csv or "
+            "--format jsonl"
+        )
 
 
 def embedded(seed: int) -> GraphDataset:
@@ -596,6 +642,19 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
         console.print(f"no picture: {out / 'clusters.png'} cannot be written ({error.strerror})")
 
 
+@contextmanager
+def _no_empty_folder(out: Path) -> Iterator[None]:
+    """After an error, remove the folder and its parents as far as this command created them and they are empty."""
+    created = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for folder in created:
+                folder.rmdir()
+        raise
+
+
 def _check_out(out: Path, overwrite: bool) -> None:
     """Fail before the data is read, not after it, if the model cannot be written there."""
     try:
@@ -615,6 +674,7 @@ def _check_out(out: Path, overwrite: bool) -> None:
 
 def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
+    _check_completion(sys.argv)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
@@ -640,7 +700,14 @@ def main() -> None:
         text = message() or "see diffpool --help"
         if wrong := getattr(error, "option_name", None):  # of an option that does not exist
             text = f"no such option: {wrong}{did_you_mean(wrong, _options(error), prefix='. ')}"
-        _complain(text)
+        _complain(_no_number(error) or text)
+
+
+def _check_completion(words: list[str]) -> None:
+    """The script for completion names the program: `python -m diffpool` is no name."""
+    for option in ("--install-completion", "--show-completion"):
+        if option in words[1:] and Path(words[0]).name == "__main__.py":
+            _complain(f"completion is for the installed command: run `diffpool {option}`")
 
 
 def _complain_about_memory(error: Exception) -> None:
@@ -648,6 +715,19 @@ def _complain_about_memory(error: Exception) -> None:
 
     if is_out_of_memory(error):
         _complain("not enough memory: use fewer or smaller graphs, or a machine with more memory")
+
+
+def _no_number(error: Any) -> str | None:
+    """The message about an option whose value is not a number, in the words of the other messages."""
+    found = re.search(r"valid (integer|float|number)", str(getattr(error, "message", "")))
+    option = getattr(error, "param", None)
+    if found is None or option is None:
+        return None
+    kind = "an integer" if found[1] == "integer" else "a number"
+    words = [piece for word in sys.argv for piece in word.split("=", 1)]
+    given = [after for word, after in pairwise(words) if word in option.opts]
+    got = f", got {given[-1]!r}" if given else ""
+    return f"expected {option.opts[0]} to be {kind}{got}"
 
 
 def _print_warning(message: Warning | str, *details: Any, **more: Any) -> None:

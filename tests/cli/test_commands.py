@@ -426,6 +426,42 @@ MISTAKES = {
     ),
     "a misspelled choice": (["train", "--readout", "maen"], "Did you mean mean?"),
     "a misspelled word in a list": (["train", "--order", "batch,reul"], "Did you mean relu?"),
+    "a ratio and numbers of clusters": (
+        ["train", "--ratio", "0.5", "--clusters", "5"],
+        "expected --ratio or --clusters 5, got both",
+    ),
+    "a minimum and numbers of clusters": (
+        ["evaluate", "embedded", "--min-clusters", "4", "--clusters", "5"],
+        "expected --min-clusters or --clusters 5, got both",
+    ),
+    "a ratio without pooling": (
+        ["train", "--method", "graphsage", "--ratio", "0.5"],
+        "expected no --ratio with graphsage, which has no pooling: leave it out",
+    ),
+    "clusters without pooling": (
+        ["evaluate", "embedded", "--method", "gin", "--set", "clusters=dataset"],
+        "expected no --clusters with gin, which has no pooling: leave it out",
+    ),
+    "a minimum without pooling": (
+        ["train", "--poolings", "0", "--min-clusters", "4"],
+        "expected no --min-clusters with diffpool and --poolings 0: leave it out",
+    ),
+    "a link loss without pooling": (
+        ["train", "--method", "gcn", "--link-weight", "1"],
+        "expected no --link-weight with gcn",
+    ),
+    "an entropy loss without pooling": (
+        ["train", "--method", "set2set", "--entropy-weight", "0"],
+        "expected no --entropy-weight with set2set",
+    ),
+    "an integer in letters": (
+        ["train", "--epochs", "three"],
+        "expected --epochs to be an integer, got 'three'",
+    ),
+    "a number in letters": (
+        ["train", "--dropout", "half"],
+        "expected --dropout to be a number, got 'half'",
+    ),
     "a misspelled precision": (["train", "--precision", "flaot32"], "Did you mean float32?"),
 }
 
@@ -447,6 +483,34 @@ def test_a_mistake_gives_a_clear_message_and_exit_code_2(
     assert stop.value.code == 2
     assert message.startswith("diffpool: ")
     assert named in message
+
+
+def test_completion_is_installed_by_the_installed_command_only() -> None:
+    for option in ("--install-completion", "--show-completion"):
+        result = shell(option)
+        assert result.returncode == 2
+        message = f"completion is for the installed command: run `diffpool {option}`"
+        assert result.stderr == f"diffpool: {message}\n"
+
+
+@pytest.mark.parametrize("device", ["gpu", "GPU", "tpu"])
+def test_the_message_about_a_device_lists_the_usual_ones(
+    device: str, capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    words = ("train", "--device", device, "--out", tmp_path / "m")
+    line = complaint(capsys, monkeypatch, *words)
+    assert line.endswith(f"got {device!r}: use cpu, cuda or auto")
+
+
+@pytest.mark.parametrize("words", [("missing.jsonl",), ("--method", "ecc", "--device", "gpu")])
+def test_a_training_that_fails_leaves_no_empty_folder(
+    words: tuple[str, ...], capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    complaint(capsys, monkeypatch, "train", *words, "--out", tmp_path / "runs" / "m")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old").mkdir()
+    complaint(capsys, monkeypatch, "train", *words, "--out", tmp_path / "old")
+    assert list(tmp_path.iterdir()) == [tmp_path / "old"]  # it was there before
 
 
 # --- classes that are none ----------------------------------------------------------------------------------------

@@ -177,6 +177,33 @@ def test_standard_output_has_the_predictions_and_nothing_else(
     assert not Path("-").exists()
 
 
+@pytest.mark.parametrize("name", ["p.parquet", "p.tsv", "p"])
+def test_an_unknown_ending_is_an_error(name: str, file: Path, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / name
+    result = run("predict", model, file, "--out", out)
+    assert str(result.exception) == (
+        f"expected --out to end in .csv, .jsonl or .txt, got {out}: rename it, or choose --format csv or --format jsonl"
+    )
+    assert run("predict", model, file, "--out", out, "--format", "csv").exit_code == 0
+
+
+def test_a_folder_instead_of_a_file_is_an_error(file: Path, model: Path, tmp_path: Path) -> None:
+    result = run("predict", model, file, "--out", tmp_path)
+    assert str(result.exception) == (
+        f"expected --out to be a file, got the folder {tmp_path}: add a name, such as {tmp_path / 'predictions.csv'}"
+    )
+
+
+def test_the_summary_of_predictions_on_standard_output_goes_to_standard_error(
+    file: Path, model: Path
+) -> None:
+    result = run("predict", model, file, "--out", "-", "--json", "--quiet")
+    assert result.stdout.startswith("graph,label,prediction")
+    facts = json.loads(result.stderr)
+    assert (facts["predictions"], facts["out"]) == (40, "-")
+    assert facts["scores"]["graphs"] == 40
+
+
 def test_an_unknown_format_is_an_error(file: Path, model: Path) -> None:
     result = run("predict", model, file, "--out", "-", "--format", "xml")
     assert str(result.exception) == "expected --format to be csv or jsonl, got 'xml'"
