@@ -519,7 +519,7 @@ def predict(
     if written.metrics is not None:
         print_scores(messages, written.metrics)
     place = "standard output" if to_stdout else out
-    messages.print(f"{written.count} predictions written to {place}")
+    messages.print(f"{counted(written.count, 'prediction')} written to {place}")
     if written.skipped:
         messages.print(
             f"no prediction for {counted(len(written.skipped), 'row')}, because RDKit cannot read the molecule: "
@@ -666,8 +666,14 @@ def _check_out(out: Path, overwrite: bool) -> None:
         raise SettingError(
             f"expected --out to be a writable folder, got {out} ({error.strerror})"
         ) from error
+    from diffpool.experiments.single_run import CHECKPOINT
     from diffpool.training import reserve_directory
 
+    if not overwrite and (out / CHECKPOINT).exists() and (out / "config.json").exists():
+        raise SettingError(
+            f"{out} already holds a model, of an interrupted training: continue it with --resume, replace it with "
+            "--overwrite, or choose another directory"
+        )
     with reserve_directory(out, overwrite):
         pass
 

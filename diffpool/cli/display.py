@@ -123,11 +123,14 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         "test": outcome.metrics("test"),
         "seconds": outcome.seconds,
         "interrupted": outcome.interrupted,
+        "stopped_early": outcome.stopped_early,
     }
 
 
 def print_outcome(outcome: Outcome) -> None:
     """Print the best epoch and the scores on the test graphs."""
+    from diffpool.experiments.report import early_stop
+
     best = outcome.best_epoch
     if len(outcome.best_epochs) == 1:
         console.print(
@@ -142,6 +145,9 @@ def print_outcome(outcome: Outcome) -> None:
         )
         if (metrics := outcome.metrics("validation")) is not None:
             print_scores(console, metrics, "validation ", matrix=False)
+    if outcome.stopped_early:
+        patience = outcome.card.training.patience
+        console.print(early_stop(len(outcome.epochs), patience))
     if (metrics := outcome.metrics("test")) is not None:
         print_scores(console, metrics, "test ")
 
@@ -153,13 +159,13 @@ def print_scores(
     from diffpool.training import metrics_text
 
     shown.print(
-        f"{title}{metrics_text(metrics)} on {metrics['graphs']} graphs",
+        f"{title}{metrics_text(metrics)} on {counted(metrics['graphs'], 'graph')}",
         markup=False,
         soft_wrap=True,
     )
     for name, count in metrics.get("unknown_classes", {}).items():
         shown.print(
-            f"not scored: {count} graphs of class {name!r}, which was not in the training data",
+            f"not scored: {counted(count, 'graph')} of class {name!r}, which was not in the training data",
             markup=False,
             soft_wrap=True,
         )
@@ -311,11 +317,11 @@ def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
     """Print the data set, how the method differs from the paper, and advice."""
     from diffpool.experiments import class_counts
 
-    outputs = (
-        f"{dataset.num_outputs} targets" if dataset.regression else f"{dataset.num_classes} classes"
-    )
+    outputs = counted(dataset.num_classes, "class", "classes")
+    if dataset.regression:
+        outputs = counted(dataset.num_outputs, "target")
     console.print(
-        f"{dataset.name}: {len(dataset)} graphs, {outputs}, "
+        f"{dataset.name}: {counted(len(dataset), 'graph')}, {outputs}, "
         f"{dataset.graphs.num_nodes / max(len(dataset), 1):.1f} nodes on average, at most {dataset.largest}; "
         f"features: {dataset.features}; on {dataset.x.device}"
     )

@@ -66,11 +66,18 @@ class TrainedModel:
                 members.append(TrainedModel(take(part, [number]), card))
         return members
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, in the order of the columns of `predict_proba`: [K]. A regression has none."""
+        if self.card.regression:
+            raise AttributeError("a regression has no classes_")
+        return np.array(self.card.class_names)
+
     def predict(self, graphs: Any) -> np.ndarray:
         """The most likely class of each graph, in its original type: [B]; for regression the targets: [B] or [B, T]."""
         values = self.predict_proba(graphs)
         if not self.card.regression:
-            return np.array(self.card.class_names)[values.argmax(1)]
+            return self.classes_[values.argmax(1)]
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict_proba(self, graphs: Any) -> np.ndarray:
@@ -119,6 +126,10 @@ class TrainedModel:
             hook.remove()
             members.append(torch.cat(vectors))
         return torch.cat(members, 1).numpy()
+
+    def transform(self, graphs: Any) -> np.ndarray:
+        """The same as `embed`, under the name that the estimators use."""
+        return self.embed(graphs)
 
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""

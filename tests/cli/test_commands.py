@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import diffpool.cli.commands
 from diffpool import load_model
 from diffpool.cli.commands import app, evaluate, main, train
+from diffpool.cli.display import counted
 from diffpool.data import embedded
 from diffpool.errors import SettingError
 from diffpool.experiments import KERNEL_METHODS, METHODS, read_records
@@ -312,6 +313,19 @@ def test_warnings_are_one_line(
     assert line.startswith("diffpool: warning: graphs: node label 1 has 80 different words")
 
 
+@pytest.mark.usefixtures("small_embedded")
+def test_training_that_stops_early_says_so(tmp_path: Path) -> None:
+    result = run("--out", str(tmp_path / "m"), "--epochs", "99", "--patience", "2", "--hidden", "4")
+    pattern = r"stopped after epoch \d+: no lower validation loss for 2 epochs"
+    assert re.search(pattern, " ".join(result.stdout.split()))
+
+
+def test_numbers_and_nouns_agree() -> None:
+    assert counted(1, "class", "classes") == "1 class"
+    assert counted(2, "class", "classes") == "2 classes"
+    assert counted(0, "graph") == "0 graphs"
+
+
 # --- Ctrl-C -------------------------------------------------------------------------------------------------------
 
 
@@ -340,6 +354,9 @@ def test_ctrl_c_keeps_the_model_and_resume_continues(tmp_path: Path) -> None:
     assert "test accuracy" in stdout
     done = int(found[1])
     assert load_model(out).card.dataset == "graphs"
+    refused = str(CliRunner().invoke(app, words).exception)
+    assert f"{out} already holds a model, of an interrupted training: " in refused
+    assert "--resume" in refused
     more = [*words, "--epochs", str(done + 2), "--patience", "100000", "--resume", "--json"]
     result = CliRunner().invoke(app, more)
     assert result.exit_code == 0, result.output

@@ -309,7 +309,7 @@ def test_regression_targets_are_trained_on_and_predicted(tmp_path: Path) -> None
     path.write_text("\n".join(json.dumps(line) for line in lines))
     result = run("train", path, "--out", tmp_path / "m", "--features", "constant", *SMALL)
     assert result.exit_code == 0, result.output
-    assert "1 targets" in " ".join(result.output.split())
+    assert "1 target," in " ".join(result.output.split())
     assert "test MAE" in result.output
     assert run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv").exit_code == 0
     rows = rows_of(tmp_path / "p.csv")
