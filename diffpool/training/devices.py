@@ -18,7 +18,7 @@ def select_device(name: str, option: str = "device") -> str:
         device = torch.device(name)
         torch.ones(1, device=device).cpu()
     except Exception as error:  # PyTorch raises nearly every type
-        if name.split(":")[0] not in ("cpu", "cuda"):
+        if str(name).split(":")[0] not in ("cpu", "cuda"):
             raise SettingError(
                 f"expected {option} to be available on this machine, got {name!r}: use cpu, cuda or auto"
             ) from error
