@@ -53,13 +53,15 @@ def cut(text: str, length: int = MAX_SHOWN) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def did_you_mean(name: str, known: Iterable[str], prefix: str = ". ") -> str:
+def did_you_mean(
+    name: str, known: Iterable[str], prefix: str = ". ", similarity: float = 0.6
+) -> str:
     """The end of a message about an unknown name: `. Did you mean hidden?`, or empty if no known name is similar.
 
     Case, and the difference between - and _, do not matter.
     """
     found = {_folded(candidate): candidate for candidate in known}
-    close = difflib.get_close_matches(_folded(name), found, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(_folded(name), found, n=3, cutoff=similarity)
     return f"{prefix}Did you mean {' or '.join(found[match] for match in close)}?" if close else ""
 
 

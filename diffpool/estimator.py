@@ -28,6 +28,7 @@ from diffpool.data.categories import label_array
 from diffpool.data.convert.values import as_array, check_count, given_classes, given_targets
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for, trivial_pooling
+from diffpool.experiments.advice import check_classes
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.training import Epoch, TrainedModel
 from diffpool.training.devices import select_device
@@ -238,7 +239,9 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
 
         `sample_weight` [B] multiplies the loss of each graph, in training and for the choice of the best epoch.
         """
-        self._fit(self._with_classes(graphs, y), sample_weight, graphs)
+        raw = self._with_classes(graphs, y)
+        check_classes(raw)
+        self._fit(raw, sample_weight, graphs)
         self.classes_: np.ndarray = label_array(self.model_.card.class_names)
         return self
 

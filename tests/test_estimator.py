@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from diffpool.architecture import Architecture
 from diffpool.data import Fold
 from diffpool.errors import DataError, SettingError
 from diffpool.settings import list_settings
-from diffpool.training import Training
+from diffpool.training import TrainedModel, Training
 
 nx = pytest.importorskip("networkx")
 
@@ -172,6 +173,18 @@ def test_it_saves_and_loads_in_a_new_process_with_the_same_probabilities(
     loaded = load_model(tmp_path / "model")
     assert loaded.predict(graphs).tolist() == model.predict(graphs).tolist()
     assert repr(loaded) == "TrainedModel(diffpool on graphs, 2 classes)"
+
+
+def test_a_trained_model_can_be_used_like_the_estimator(
+    fitted: tuple[DiffPoolClassifier, list, np.ndarray],
+) -> None:
+    model, graphs, _ = fitted
+    trained = model.model_
+    assert np.array_equal(trained.classes_, model.classes_)
+    assert trained.classes_.dtype == model.classes_.dtype
+    assert np.array_equal(trained.transform(graphs[:5]), model.transform(graphs[:5]))
+    targets = replace(trained.card, class_names=(), target_mean=(0.0,), target_sd=(1.0,))
+    assert not hasattr(TrainedModel(trained.model, targets), "classes_")
 
 
 def test_cross_validation_and_grid_search_run() -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, cast
 
@@ -21,7 +23,9 @@ from rich.console import Console
 
 from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import (
+    advise,
     console,
+    counted,
     describe,
     download_bar,
     epochs_bar,
@@ -53,6 +57,7 @@ from diffpool.cli.options import (
     Run,
     Seed,
     Settings,
+    SkipInvalid,
     Smiles,
     Source,
     Target,
@@ -64,7 +69,9 @@ from diffpool.errors import DiffPoolError, SettingError, did_you_mean
 from diffpool.experiments.grid import parse_grid
 from diffpool.experiments.methods import (
     KERNEL_METHODS,
+    METHOD_SETTINGS,
     METHODS,
+    Method,
     kernel_method,
     settings_for,
     unknown_method,
@@ -91,8 +98,11 @@ ALL_PROTOCOLS = {**PROTOCOL_SUMMARIES, **KERNEL_PROTOCOL_SUMMARIES}
 KERNEL_OPTIONS = {
     *("dataset", "method", "protocol", "out", "repeats", "folds", "seed", "jobs", "no_labels"),
     *("data_dir", "smiles", "label", "node_attributes", "edge_attributes"),
-    *("as_json", "quiet", "help_all"),
+    *("skip_invalid", "as_json", "quiet", "help_all"),
 }
+
+# The settings that have no effect without pooling.
+POOLING_SETTINGS = ("ratio", "clusters", "min_clusters", "link_weight", "entropy_weight")
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes
 FORMS = ("csv", "jsonl")  # of predictions
@@ -174,18 +184,20 @@ def train(
     - `diffpool train molecules.csv --smiles smiles --label active --class-weight balanced`
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
+    _check_settings(chosen, settings)
     from diffpool.experiments import prepared, train_once
 
     device_name = device.select()
-    _check_out(out, overwrite or resume)
     shown = progress_console(quiet, stderr=as_json)
-    graphs = _load(dataset, seed, data, chosen.architecture.edges, target, quiet=quiet)
-    graphs = graphs.to(device_name)
-    with preparing_bar(shown) as preparing:
-        chosen, graphs = prepared(chosen, graphs, preparing)
-    describe(graphs, chosen, shown)
-    with epochs_bar(chosen, shown) as watch:
-        outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
+    with _no_empty_folder(out):
+        _check_out(out, overwrite or resume)
+        graphs = _load(dataset, seed, data, chosen.architecture.edges, target, quiet=quiet)
+        graphs = graphs.to(device_name)
+        with preparing_bar(shown) as preparing:
+            chosen, graphs = prepared(chosen, graphs, preparing)
+        describe(graphs, chosen, shown)
+        with epochs_bar(chosen, shown) as watch:
+            outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
     _draw(outcome, out, shown)
     if as_json:
         _print_json({**outcome_facts(outcome), "out": str(out)})
@@ -262,7 +274,10 @@ def evaluate(
     else:
         _check_network_options(method, kernel)
         chosen = settings_for(method, dataset, **settings)
-        parse_grid(grid or ())  # report a mistake at once
+        # report a mistake at once
+        searched = [name for name, _ in parse_grid(grid or ())]
+        if "poolings" not in searched:
+            _check_settings(chosen, settings)
         from diffpool.experiments import choose_protocol, needs_edges, prepared
         from diffpool.experiments import evaluate as evaluate_network
 
@@ -273,6 +288,7 @@ def evaluate(
         graphs = graphs.to(device_name)
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
+        advise(graphs, chosen, shown)
         title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {graphs.x.device}"
         with _resumable(), evaluation_display(shown, title) as watch:
             result = evaluate_network(
@@ -303,6 +319,7 @@ def _evaluate_kernel(
             "which kernels ignore"
         )
     raw = read_input(dataset, source, None, False, shown.quiet)
+    _check_answers(dataset, raw)
     if kernel.no_labels:
         raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {rules.name}"
@@ -325,6 +342,24 @@ def _check_kernel_options(context: typer.Context, method: str) -> None:
         if option.name not in KERNEL_OPTIONS and source and source.name == "COMMANDLINE":
             raise SettingError(
                 f"{option.opts[0]} does not apply to the kernel {method}, which is not a neural network: remove it"
+            )
+
+
+def _check_settings(method: Method, given: Settings) -> None:
+    """Raise an error about a setting that was given and has no effect."""
+    a = method.architecture
+    for name in POOLING_SETTINGS if a.poolings == 0 else ():
+        if name in given:
+            flat = f"{method.name}, which has no pooling"
+            if METHODS[method.name].architecture.poolings:
+                flat = f"{method.name} and --poolings 0"
+            option = METHOD_SETTINGS[name].option
+            raise SettingError(f"expected no {option} with {flat}: leave it out")
+    for name in ("ratio", "min_clusters") if isinstance(a.clusters, tuple) else ():
+        if name in given:
+            numbers = METHOD_SETTINGS["clusters"].show(a.clusters)
+            raise SettingError(
+                f"expected {METHOD_SETTINGS[name].option} or --clusters {numbers}, got both: leave one of them out"
             )
 
 
@@ -411,6 +446,7 @@ def predict(
     target: Target = None,
     node_attributes: NodeAttributes = None,
     edge_attributes: EdgeAttributes = None,
+    skip_invalid: SkipInvalid = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -436,18 +472,20 @@ def predict(
 
     to_stdout = str(out) == "-"
     shown = progress_console(quiet, stderr=to_stdout or as_json)
+    _check_predictions_file(out, form)
     form = form or ("jsonl" if out.suffix == ".jsonl" else "csv")
-    if form not in FORMS:
-        raise SettingError(f"expected --format to be {' or '.join(FORMS)}, got {form!r}")
+    _check_columns(label, target)
     model = load_model(model_dir, Device(device, "float32").select())
-    if not to_stdout and (out.is_dir() or not out.resolve().parent.is_dir()):
-        raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
     if is_path(dataset) and _is_input(out, Path(dataset)):
         raise SettingError(
             f"expected --out to be a new file, but {out} is the input: choose another name"
         )
     source = Source(
-        data_dir, smiles, node_attributes=node_attributes, edge_attributes=edge_attributes
+        data_dir,
+        smiles,
+        node_attributes=node_attributes,
+        edge_attributes=edge_attributes,
+        skip_invalid=skip_invalid,
     )
     if is_path(dataset):
         total = count_graphs(Path(dataset))
@@ -461,6 +499,7 @@ def predict(
             node_attributes=nodes,
             edge_attributes=edges,
             names=model.names,
+            skip_invalid=skip_invalid,
         )
     else:
         raw = read_input(dataset, source, quiet=quiet)
@@ -476,11 +515,12 @@ def predict(
         raise typer.Exit(BROKEN_PIPE) from None
     if not to_stdout:
         _write_scores(out.with_name(f"{out.stem}.scores.json"), written.metrics)
-    if as_json and not to_stdout:
+    if as_json:
         facts = {"predictions": written.count, "out": str(out), "unseen": written.unseen}
+        facts["skipped"] = len(written.skipped)
         if written.not_scored:
             facts["not_scored"] = written.not_scored
-        _print_json({**facts, "scores": written.metrics})
+        _print_json({**facts, "scores": written.metrics}, sys.stderr if to_stdout else sys.stdout)
         return
     messages = errors if to_stdout else console
     for table, found in written.unseen.items():
@@ -490,7 +530,36 @@ def predict(
     if written.metrics is not None:
         print_scores(messages, written.metrics)
     place = "standard output" if to_stdout else out
-    messages.print(f"{written.count} predictions written to {place}")
+    messages.print(f"{counted(written.count, 'prediction')} written to {place}")
+    if written.skipped:
+        messages.print(
+            f"no prediction for {counted(len(written.skipped), 'row')}, because RDKit cannot read the molecule: "
+            f"{_first(written.skipped)}"
+        )
+
+
+def _first(places: Sequence[str]) -> str:
+    """The first places of a list."""
+    return ", ".join(places[:5]) + (", …" if len(places) > 5 else "")
+
+
+def _check_predictions_file(out: Path, form: str | None) -> None:
+    if form is not None and form not in FORMS:
+        raise SettingError(f"expected --format to be {' or '.join(FORMS)}, got {form!r}")
+    if str(out) == "-":
+        return
+    if out.is_dir():
+        raise SettingError(
+            f"expected --out to be a file, got the folder {out}: add a name, such as {out / 'predictions.csv'}"
+        )
+    if not out.resolve().parent.is_dir():
+        raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+    regular = out.is_file() or not out.exists()  # a device has its own message
+    if form is None and regular and out.suffix not in (".csv", ".jsonl", ".txt"):
+        raise SettingError(
+            f"expected --out to end in .csv, .jsonl or .txt, got {out}: rename it, or choose --format csv or "
+            "--format jsonl"
+        )
 
 
 def _is_input(out: Path, dataset: Path) -> bool:
@@ -516,8 +585,8 @@ def _write_scores(path: Path, metrics: dict[str, Any] | None) -> None:
         temporary.write_text(json.dumps(metrics, indent=2, allow_nan=False) + "\n", "utf-8")
 
 
-def _print_json(values: dict[str, Any]) -> None:
-    print(json.dumps(values, allow_nan=False))
+def _print_json(values: dict[str, Any], to: TextIO | None = None) -> None:
+    print(json.dumps(values, allow_nan=False), file=to)
 
 
 def embedded(seed: int) -> GraphDataset:
@@ -540,7 +609,28 @@ def _load(
     if dataset == "embedded":
         return embedded(seed=seed)
     raw = read_input(dataset, inputs, target, quiet=quiet)
+    _check_answers(dataset, raw)
     return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
+
+
+def _check_answers(dataset: str, raw: RawGraphs) -> None:
+    """Raise an error if there is nothing to learn: no column was named, or it does not have classes."""
+    from diffpool.data.sources import is_table
+    from diffpool.experiments.advice import check_classes
+
+    if raw.classes is None and raw.targets is None and is_table(dataset):
+        raise SettingError(
+            f"{dataset}: name the column of the class with --label, or of a number to predict with --target. "
+            f"The file has {', '.join(raw.columns)}"
+        )
+    check_classes(raw)
+
+
+def _check_columns(label: str | None, target: str | None) -> None:
+    if label is not None and target is not None:
+        raise SettingError(
+            f"expected --label or --target, got both: --label {label} for classes, or --target {target} for numbers"
+        )
 
 
 def read_input(
@@ -552,9 +642,10 @@ def read_input(
 ) -> RawGraphs:
     from diffpool.data import read_raw
 
+    _check_columns(source.label, target)
     nodes, edges = source.chosen_attributes()
     with download_bar(dataset, progress_console(quiet)) as progress:
-        return read_raw(
+        raw = read_raw(
             dataset,
             source.data_dir,
             source.smiles,
@@ -564,7 +655,15 @@ def read_input(
             progress,
             node_attributes=nodes,
             edge_attributes=edges,
+            skip_invalid=source.skip_invalid,
         )
+    if raw.skipped:
+        places = [row.where for row in raw.skipped]
+        warnings.warn(
+            f"{dataset}: left out {counted(len(places), 'molecule')} that RDKit cannot read: {_first(places)}",
+            stacklevel=2,
+        )
+    return raw
 
 
 def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
@@ -586,6 +685,19 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
         console.print(f"no picture: {picture} cannot be written ({error.strerror})")
 
 
+@contextmanager
+def _no_empty_folder(out: Path) -> Iterator[None]:
+    """After an error, remove the folder and its parents as far as this command created them and they are empty."""
+    created = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for folder in created:
+                folder.rmdir()
+        raise
+
+
 def _check_out(out: Path, overwrite: bool) -> None:
     """Fail before the data is read if the model cannot be written there."""
     try:
@@ -597,14 +709,21 @@ def _check_out(out: Path, overwrite: bool) -> None:
         raise SettingError(
             f"expected --out to be a writable folder, got {out} ({error.strerror})"
         ) from error
+    from diffpool.experiments.single_run import CHECKPOINT
     from diffpool.training import reserve_directory
 
+    if not overwrite and (out / CHECKPOINT).exists() and (out / "config.json").exists():
+        raise SettingError(
+            f"{out} already holds a model, of an interrupted training: continue it with --resume, replace it with "
+            "--overwrite, or choose another directory"
+        )
     with reserve_directory(out, overwrite):
         pass
 
 
 def main() -> None:
     """Run the command line. A user error prints one line and exits with code 2."""
+    _check_completion(sys.argv)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
@@ -630,7 +749,14 @@ def main() -> None:
         text = message() or "see diffpool --help"
         if wrong := getattr(error, "option_name", None):  # the option does not exist
             text = f"no such option: {wrong}{did_you_mean(wrong, _options(error), prefix='. ')}"
-        _complain(text)
+        _complain(_no_number(error) or text)
+
+
+def _check_completion(words: list[str]) -> None:
+    """The script for completion names the program: `python -m diffpool` is no name."""
+    for option in ("--install-completion", "--show-completion"):
+        if option in words[1:] and Path(words[0]).name == "__main__.py":
+            _complain(f"completion is for the installed command: run `diffpool {option}`")
 
 
 def _complain_about_memory(error: Exception) -> None:
@@ -638,6 +764,19 @@ def _complain_about_memory(error: Exception) -> None:
 
     if is_out_of_memory(error):
         _complain("not enough memory: use fewer or smaller graphs, or a machine with more memory")
+
+
+def _no_number(error: Any) -> str | None:
+    """The message about an option whose value is not a number, in the words of the other messages."""
+    found = re.search(r"valid (integer|float|number)", str(getattr(error, "message", "")))
+    option = getattr(error, "param", None)
+    if found is None or option is None:
+        return None
+    kind = "an integer" if found[1] == "integer" else "a number"
+    words = [piece for word in sys.argv for piece in word.split("=", 1)]
+    given = [after for word, after in pairwise(words) if word in option.opts]
+    got = f", got {given[-1]!r}" if given else ""
+    return f"expected {option.opts[0]} to be {kind}{got}"
 
 
 def _print_warning(message: Warning | str, *details: Any, **more: Any) -> None:

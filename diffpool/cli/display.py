@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 LINE_SECONDS = 10.0  # between progress lines, if the output is not a terminal
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number with its noun: `1 class`, `2 classes`."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
 class PlainConsole(Console):
     """A console that prints text literally: names may look like markup or contain control characters."""
 
@@ -104,13 +109,18 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         "test_graphs": len(outcome.fold.test),
         "test_loss": outcome.test.loss if len(outcome.fold.test) else None,
         "test_accuracy": outcome.test.accuracy if len(outcome.fold.test) else None,
+        "validation": outcome.metrics("validation"),
+        "test": outcome.metrics("test"),
         "seconds": outcome.seconds,
         "interrupted": outcome.interrupted,
+        "stopped_early": outcome.stopped_early,
     }
 
 
 def print_outcome(outcome: Outcome) -> None:
     """Print the best epoch and the scores on the test graphs."""
+    from diffpool.experiments.report import early_stop
+
     best = outcome.best_epoch
     if len(outcome.best_epochs) == 1:
         console.print(
@@ -125,6 +135,9 @@ def print_outcome(outcome: Outcome) -> None:
         )
         if (metrics := outcome.metrics("validation")) is not None:
             print_scores(console, metrics, "validation ", matrix=False)
+    if outcome.stopped_early:
+        patience = outcome.card.training.patience
+        console.print(early_stop(len(outcome.epochs), patience))
     if (metrics := outcome.metrics("test")) is not None:
         print_scores(console, metrics, "test ")
 
@@ -136,13 +149,13 @@ def print_scores(
     from diffpool.training import metrics_text
 
     shown.print(
-        f"{title}{metrics_text(metrics)} on {metrics['graphs']} graphs",
+        f"{title}{metrics_text(metrics)} on {counted(metrics['graphs'], 'graph')}",
         markup=False,
         soft_wrap=True,
     )
     for name, count in metrics.get("unknown_classes", {}).items():
         shown.print(
-            f"not scored: {count} graphs of class {name!r}, which was not in the training data",
+            f"not scored: {counted(count, 'graph')} of class {name!r}, which was not in the training data",
             markup=False,
             soft_wrap=True,
         )
@@ -292,13 +305,13 @@ def _range(names: tuple[str, ...]) -> str:
 
 def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
     """Print a summary of the data set, how the method differs from the paper, and warnings."""
-    from diffpool.experiments import class_counts, imbalance, trivial_pooling
+    from diffpool.experiments import class_counts
 
-    outputs = (
-        f"{dataset.num_outputs} targets" if dataset.regression else f"{dataset.num_classes} classes"
-    )
+    outputs = counted(dataset.num_classes, "class", "classes")
+    if dataset.regression:
+        outputs = counted(dataset.num_outputs, "target")
     console.print(
-        f"{dataset.name}: {len(dataset)} graphs, {outputs}, "
+        f"{dataset.name}: {counted(len(dataset), 'graph')}, {outputs}, "
         f"{dataset.graphs.num_nodes / max(len(dataset), 1):.1f} nodes on average, at most {dataset.largest}; "
         f"features: {dataset.features}; on {dataset.x.device}"
     )
@@ -314,6 +327,13 @@ def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
         counts = [f"{name}: {count}" for name, count in class_counts(dataset).items()]
         shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
         console.print(f"graphs per class: {shown}", markup=False, soft_wrap=True)
+    advise(dataset, method, console)
+
+
+def advise(dataset: GraphDataset, method: Method, console: Console) -> None:
+    """Warn about imbalanced classes and about pooling to a single cluster."""
+    from diffpool.experiments import imbalance, trivial_pooling
+
     if method.training.class_weight is None and (message := imbalance(dataset)):
         warn(message, console)
     if message := trivial_pooling(method.architecture, dataset):

@@ -123,7 +123,7 @@ def duration(seconds: float) -> str:
 
 
 def print_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """Print the accuracy (for regression MAE, RMSE and R²) of every fold, and mean ± sd."""
+    """Print the accuracy (for regression MAE, RMSE and R²) of every fold, and mean ± sd, also of the other scores."""
     folds = len({record.fold for record in evaluation.records})
     for name, own in evaluation.metrics.items():
         shown = ["–" if value is None else f"{value:.4g}" for value in own["folds"]]
@@ -132,3 +132,5 @@ def print_evaluation(console: Console, evaluation: Evaluation) -> None:
         part = evaluation.accuracies[start : start + folds]
         console.print("folds: " + "  ".join(f"{accuracy:.1f}" for accuracy in part))
     console.print(str(evaluation), style="bold")
+    if evaluation.scores:
+        console.print(evaluation.scores_text)

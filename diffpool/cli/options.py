@@ -84,6 +84,14 @@ EdgeAttributes = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+SkipInvalid = Annotated[
+    bool,
+    typer.Option(
+        "--skip-invalid",
+        help="Leave out molecules that RDKit cannot read.",
+        rich_help_panel=DATA,
+    ),
+]
 Seed = Annotated[int, typer.Option(help=METHOD_SETTINGS["seed"].help)]
 DeviceName = Annotated[
     str,
@@ -106,6 +114,7 @@ class Source:
     label: Label = None
     node_attributes: NodeAttributes = None
     edge_attributes: EdgeAttributes = None
+    skip_invalid: SkipInvalid = False
 
     def chosen_attributes(self) -> tuple[list[str] | None, list[str] | None]:
         """The names of the node and edge attributes to use; None means all of them."""

@@ -5,8 +5,10 @@ A folder of such files is a data set. If the files are in subfolders, the name o
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,17 @@ GRAPH_SUFFIXES = (".gml", ".graphml", ".gexf", ".edgelist")
 
 
 def find_graph_files(folder: Path) -> list[Path]:
-    """The graph files in a folder and in its subfolders, sorted by name."""
+    """The graph files in a folder and in its subfolders, sorted by name: 4.gml comes before 10.gml."""
     with read_errors(folder):
         found = [*folder.glob("*.*"), *folder.glob("*/*.*")]
-        return sorted(f for f in found if f.suffix in GRAPH_SUFFIXES and f.name[0] != ".")
+        files = [f for f in found if f.suffix in GRAPH_SUFFIXES and f.name[0] != "."]
+        return sorted(files, key=lambda f: [_natural(part) for part in f.relative_to(folder).parts])
+
+
+def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
+    """A sort key of words and numbers in turn; the name itself decides between 1 and 01."""
+    pieces = re.findall(r"([^0-9]*)([0-9]*)", name)
+    return [(word, int(digits or -1)) for word, digits in pieces], name
 
 
 def read_graph_files(
@@ -37,6 +46,7 @@ def read_graph_files(
     `names` are the attributes that a model was trained on. Without a choice, attributes that only name the nodes are
     left out, with a warning.
     The class of a graph is the attribute `label` of the graph, or the name of the folder inside `path` that it is in.
+    The columns are `file`, the path inside the folder, and `label`, the class.
     """
     files = find_graph_files(path) if path.is_dir() else [path]
     graphs = [_read(file) for file in files]
@@ -52,7 +62,7 @@ def read_graph_files(
         )
     classes = [file.parent.name for file in files] if all(inner) else None
     try:
-        return as_raw(
+        raw = as_raw(
             graphs,
             classes,
             path.stem if path.is_file() else path.resolve().name,
@@ -62,6 +72,9 @@ def read_graph_files(
         )
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+    base = path if path.is_dir() else path.parent
+    paths = [file.relative_to(base).as_posix() for file in files]
+    return replace(raw, columns={"file": paths, **raw.columns}).with_label_column()
 
 
 def _read(path: Path) -> Any:

@@ -20,8 +20,8 @@ from diffpool.data.categories import INTEGER, Categories, Names, common_type
 from diffpool.data.convert import with_answers
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
-from diffpool.data.raw import MAX_FLOAT, RawGraphs
-from diffpool.errors import DataError, shortened
+from diffpool.data.raw import MAX_FLOAT, RawGraphs, Skipped
+from diffpool.errors import DataError, did_you_mean, shortened
 
 # The columns of node_labels and their categories; the last one is for all other values.
 ATOM_LABELS: dict[str, tuple[str, ...]] = {
@@ -79,12 +79,20 @@ def read_molecules(
     label: str | None = None,
     target: str | Sequence[str] | None = None,
     name: str | None = None,
+    skip_invalid: bool = False,
 ) -> RawGraphs:
     """Read the molecules of a CSV file with a header, or of a Parquet file.
 
-    The file has a column of SMILES and, optionally, columns with classes or targets.
+    The file has a column of SMILES and, optionally, columns with classes or targets. `skip_invalid`: leave out
+    molecules that RDKit cannot read; `RawGraphs.skipped` lists them.
     """
-    return next(_chunks(Path(path), None, smiles, label, target, name))
+    raw = next(_chunks(Path(path), None, smiles, label, target, name, skip_invalid))
+    if not len(raw):
+        count = len(raw.skipped)
+        raise DataError(
+            f"{path}: RDKit can read none of {count} molecule{'s' * (count > 1)}. Is {smiles!r} the column of SMILES?"
+        )
+    return raw
 
 
 def iter_molecules(
@@ -94,10 +102,11 @@ def iter_molecules(
     label: str | None = None,
     target: str | Sequence[str] | None = None,
     name: str | None = None,
+    skip_invalid: bool = False,
 ) -> Iterator[RawGraphs]:
     """Like `read_molecules`, but `size` molecules at a time."""
     check_size(size)
-    return _chunks(Path(path), size, smiles, label, target, name)
+    return _chunks(Path(path), size, smiles, label, target, name, skip_invalid)
 
 
 def _chunks(
@@ -107,6 +116,7 @@ def _chunks(
     label: str | None,
     target: str | Sequence[str] | None,
     name: str | None,
+    skip_invalid: bool,
 ) -> Iterator[RawGraphs]:
     targets = [target] if isinstance(target, str) else list(target or ())
     typed = path.suffix == ".parquet"
@@ -115,13 +125,17 @@ def _chunks(
     empty = True
     for line, (text, *cells), row in rows:
         empty = False
-        molecules.add_row(row)
         where = f"{'row' if typed else 'line'} {line}"
-        if label:
-            molecules.add_class(cells.pop(0), label, where)
-        if targets:
-            molecules.add_targets(cells, targets, where)
-        molecules.add(text, where)
+        molecule: Any = molecules.parsed(text) if skip_invalid else text
+        if molecule is None:
+            molecules.skip(row, where)
+        else:
+            molecules.add_row(row)
+            if label:
+                molecules.add_class(cells.pop(0), label, where)
+            if targets:
+                molecules.add_targets(cells, targets, where)
+            molecules.add(molecule, where)
         if len(molecules) == size:
             yield molecules.take()
     if empty:
@@ -137,7 +151,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[Any], dict
     """
     if path.suffix == ".parquet":
         header = parquet_columns(path)
-        _check_columns(path, header, columns)
+        columns = _found_columns(path, header, columns)
         for number, found in parquet_rows(path, header):
             typed = {column: _typed_cell(found[column]) for column in header}
             yield number, [typed[column] for column in columns], typed
@@ -146,7 +160,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[Any], dict
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             header = [cell.strip() for cell in next(reader, [])]
-            _check_columns(path, header, columns)
+            columns = _found_columns(path, header, columns)
             indices = [header.index(column) for column in columns]
             names = _unique(header)
             for row in reader:
@@ -181,14 +195,33 @@ def _typed_cell(value: Any) -> Any:
     return value if value is None or (isinstance(value, int | float) and finite) else str(value)
 
 
-def _check_columns(path: Path, header: list[str], columns: list[str]) -> None:
-    for column in columns:
+def _found_columns(path: Path, header: list[str], columns: list[str]) -> list[str]:
+    """The columns as the header writes them: the first one, of the SMILES, may have other capital letters."""
+    if not header:
+        raise DataError(f"{path}: the file is empty. Is it complete?")
+    smiles, *others = columns
+    alike = [name for name in header if name.lower() == smiles.lower()]
+    if smiles not in header and len(alike) == 1:
+        smiles = alike[0]
+    for column in (smiles, *others):
         if header.count(column) != 1:
             got = "none" if column not in header else f"{header.count(column)} of them"
             raise DataError(
-                f"{path}: expected one column {column!r}, got {got}. "
-                f"The file has {', '.join(header) or 'no columns'}."
+                f"{path}: expected one column {column!r}, got {got}. The file has {', '.join(header)}."
+                f"{_column_hint(column, header, column == smiles)}"
             )
+    return [smiles, *others]
+
+
+def _column_hint(column: str, header: list[str], smiles: bool) -> str:
+    """What to do about a missing column."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            return f" It seems to be separated by {name}: save it separated by commas."
+    if column in header:
+        return " Give the columns different names."
+    hint = did_you_mean(column, header, prefix=" ")
+    return hint or (" Name the column with --smiles (smiles in Python)." if smiles else "")
 
 
 def _unique(header: list[str]) -> list[str]:
@@ -231,6 +264,8 @@ class _Molecules:
         self.targets: list[list[float]] = []
         self.columns: dict[str, list[Any]] = {}
         self.label = ""  # the column of the classes
+        self.unreadable = 0  # of the faults
+        self.skipped: list[Skipped] = []
 
     def __len__(self) -> int:
         """Number of molecules added, including those that cannot be read."""
@@ -240,15 +275,12 @@ class _Molecules:
         """Add a molecule: SMILES, an RDKit molecule or the path to a .mol file."""
         self.count += 1
         form = "a .mol file" if _is_mol_file(given) else "a SMILES"
-        try:
-            with self.quiet():
-                molecule = self._molecule(given)
-        except (UnicodeError, OSError):  # an unpaired surrogate; no such file
-            molecule = None
+        molecule = self._quietly_read(given)
         if molecule is None or molecule.GetNumAtoms() == 0:
             what = "with at least one atom" if molecule else "that RDKit can read"
             shown = shortened(str(given) if isinstance(given, PurePath) else given)
             self.faults.append(f"{where}: expected {form} {what}, got {shown}")
+            self.unreadable += 1
             return
         try:
             self._add(molecule)
@@ -267,6 +299,25 @@ class _Molecules:
             self.bonds.extend(_bond(bond))
             self.bond_numbers.extend((bond.GetIsConjugated(), bond.IsInRing()))
         self.sizes.append(molecule.GetNumAtoms())
+
+    def parsed(self, given: Any) -> Any:
+        """The RDKit molecule; None if there is none, or one without atoms."""
+        molecule = self._quietly_read(given)
+        return molecule if molecule is not None and molecule.GetNumAtoms() else None
+
+    def skip(self, row: dict[str, str], where: str) -> None:
+        """Leave this row out."""
+        self.count += 1
+        self.skipped.append(Skipped(len(self.sizes), where, row))
+        for name in row:  # the columns are known even if no molecule can be read
+            self.columns.setdefault(name, [])
+
+    def _quietly_read(self, given: Any) -> Any:
+        try:
+            with self.quiet():
+                return self._molecule(given)
+        except (UnicodeError, OSError):  # half of a surrogate pair; no such file
+            return None
 
     def _molecule(self, given: Any) -> Any:
         if hasattr(given, "GetAtoms"):
@@ -301,8 +352,11 @@ class _Molecules:
             more = len(self.faults) - MAX_SHOWN
             shown = "; ".join(self.faults[:MAX_SHOWN]) + (f"; and {more} more" if more > 0 else "")
             them = "them" if len(self.faults) > 1 else "it"
-            raise DataError(f"{self.prefix}{shown}. Correct or remove {them}.")
-        if not self.sizes:
+            advice = f"Correct or remove {them}"
+            if self.prefix and self.unreadable:
+                advice += ", or leave out what RDKit cannot read with --skip-invalid (skip_invalid=True in Python)"
+            raise DataError(f"{self.prefix}{shown}. {advice}.")
+        if not self.sizes and not self.skipped:
             raise DataError(
                 "expected at least one SMILES, got an empty list. Was everything filtered out?"
             )
@@ -333,6 +387,7 @@ class _Molecules:
             node_attributes=np.array(self.atom_numbers).reshape(-1, len(ATOM_ATTRIBUTES)),
             edge_labels=_categories(self.bonds, BOND_LABELS),
             edge_attributes=np.array(self.bond_numbers).reshape(-1, len(BOND_ATTRIBUTES)),
+            skipped=tuple(self.skipped),
             **tables,
         )
         self._clear()

@@ -26,6 +26,15 @@ MAX_FLOAT = float(np.finfo(np.float32).max)  # models compute in float32
 NUMBERS = ("node_attributes", "edge_weights", "edge_attributes", "targets")  # the others have names
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """A row of a file that is no graph and was left out on request."""
+
+    index: int  # number of graphs before it
+    where: str  # in the file, such as `line 7`
+    columns: dict[str, Any]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RawGraphs:
     """B graphs with N nodes and E directed edges, without duplicates, sorted by target and then source.
@@ -51,6 +60,7 @@ class RawGraphs:
     names: ColumnNames | None = (
         None  # of the columns of the node and edge tables, if they have names
     )
+    skipped: tuple[Skipped, ...] = ()  # rows of the file that are not among these graphs
 
     @classmethod
     def from_edges(
@@ -198,6 +208,14 @@ class RawGraphs:
         }
         return replace(self, indptr=indptr, source=source[order], directed=False, **tables)
 
+    def with_label_column(self) -> RawGraphs:
+        """The same graphs with their classes, if they have any, as the column `label`: predictions repeat it."""
+        if self.classes is None:
+            return self
+        labels = self.classes.labels()
+        words = [labels[code] for code in self.classes.codes[:, 0].tolist()]
+        return replace(self, columns={**self.columns, "label": words})
+
     def select(self, graphs: Sequence[int] | np.ndarray) -> RawGraphs:
         """The graphs with these indices, in this order."""
         chosen = np.asarray(graphs, dtype=np.int64)
@@ -222,6 +240,7 @@ class RawGraphs:
             columns={
                 name: [values[g] for g in chosen.tolist()] for name, values in self.columns.items()
             },
+            skipped=(),
             **tables,
         )
 

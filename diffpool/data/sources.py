@@ -18,7 +18,8 @@ from diffpool.data.jsonl import check_size, iter_jsonl, parse_lines, read_jsonl
 from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu
-from diffpool.data.tu_collection import load_raw
+from diffpool.data.tu_collection import exists_here, load_raw
+from diffpool.data.tu_names import KNOWN
 from diffpool.errors import DataError, SettingError
 
 FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".parquet", ".mol", *GRAPH_SUFFIXES, ".zip")
@@ -52,11 +53,12 @@ def read_raw(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
     names: ColumnNames | None = None,
+    skip_invalid: bool = False,
 ) -> RawGraphs:
     """Read the graphs of a data set, before features are chosen.
 
-    A path (with a slash or a suffix, such as `./MUTAG`, `graphs.jsonl`, `molecules.csv`) is read by `read_graphs`. A
-    plain name is a data set of the TU collection, see `load_raw`.
+    A path (with a folder or suffix, such as `./MUTAG` or `graphs.jsonl`, or one that exists) is read by `read_graphs`.
+    Any other name is a data set of the TU collection, see `load_raw`.
     """
     if is_path(name):
         return read_graphs(
@@ -67,15 +69,27 @@ def read_raw(
             node_attributes=node_attributes,
             edge_attributes=edge_attributes,
             names=names,
+            skip_invalid=skip_invalid,
         )
     _refuse_choice(name, node_attributes, edge_attributes)
+    _refuse_skipping(name, skip_invalid)
     return load_raw(str(name), data_dir, refresh=refresh, progress=progress)
 
 
 def is_path(name: str | Path) -> bool:
-    """Whether this is a path and not the name of a data set."""
+    """Whether this is a path and not the name of a data set.
+
+    A name without a folder or a suffix is a path if it exists and is not the name of a known data set.
+    """
     text = str(name)
-    return isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(FILE_SUFFIXES)
+    if isinstance(name, Path) or "/" in text or "\\" in text or text.endswith(FILE_SUFFIXES):
+        return True
+    return text not in KNOWN and exists_here(text)
+
+
+def is_table(name: str | Path) -> bool:
+    """Whether this is a table of molecules, whose columns are chosen by name."""
+    return is_path(name) and _form(Path(name)) == "molecules"
 
 
 # --- files and folders
@@ -89,15 +103,18 @@ def read_graphs(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
     names: ColumnNames | None = None,
+    skip_invalid: bool = False,
 ) -> RawGraphs:
     """Read the graphs of a file or folder; docs/own-graphs.md lists the formats.
 
     `smiles`, `label` and `target` are columns of a table of molecules. `node_attributes` and `edge_attributes` choose
     attributes of GML, GraphML and GEXF files and edge lists; by default all of them are used. `names` are the
-    attributes that a model was trained on (`TrainedModel.names`), which are read instead.
+    attributes that a model was trained on (`TrainedModel.names`), which are read instead. `skip_invalid`: leave out
+    molecules that RDKit cannot read; `RawGraphs.skipped` lists them.
     """
     path = Path(path)
     form = _form(path, smiles, label, target)
+    _refuse_skipping(path, skip_invalid and form != "molecules")
     if form == "graph files":
         return read_graph_files(path, node_attributes, edge_attributes, names)
     _refuse_choice(path, node_attributes, edge_attributes)
@@ -108,12 +125,12 @@ def read_graphs(
     if form == "molecules":
         from diffpool.data.molecules import read_molecules
 
-        return read_molecules(path, smiles or "smiles", label, target)
+        return read_molecules(path, smiles or "smiles", label, target, skip_invalid=skip_invalid)
     if form == "mol":
         from diffpool.data.molecules import read_mol
 
         return read_mol(path)
-    return read_tu(path, _tu_name(path))
+    return read_tu(path, _tu_name(path)).with_label_column()
 
 
 def iter_graphs(
@@ -125,11 +142,13 @@ def iter_graphs(
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
     names: ColumnNames | None = None,
+    skip_invalid: bool = False,
 ) -> Iterator[RawGraphs]:
     """Like `read_graphs`, but `size` graphs at a time. TU folders and folders of graph files are read as a whole."""
     check_size(size)
     path = Path(path)
     form = _form(path, smiles, label, target)
+    _refuse_skipping(path, skip_invalid and form != "molecules")
     if form in ("jsonl", "parquet", "molecules"):
         _refuse_choice(path, node_attributes, edge_attributes)
     if form == "jsonl":
@@ -139,7 +158,8 @@ def iter_graphs(
     if form == "molecules":
         from diffpool.data.molecules import iter_molecules
 
-        return iter_molecules(path, size, smiles or "smiles", label, target)
+        columns = (smiles or "smiles", label, target)
+        return iter_molecules(path, size, *columns, skip_invalid=skip_invalid)
     raw = read_graphs(
         path, node_attributes=node_attributes, edge_attributes=edge_attributes, names=names
     )
@@ -185,7 +205,12 @@ def _form(path: Path, *columns: Any) -> str:
         *others, last = FILE_SUFFIXES
         raise DataError(
             f"{path}: expected a folder or a file that ends in {', '.join(others)} or {last}, "
-            f"got {path.suffix or 'no suffix'}. Rename the file to match its format."
+            f"got {path.suffix or 'no suffix'}. "
+            + (
+                "Save it as .csv, separated by commas."
+                if path.suffix == ".tsv"
+                else "Rename the file to match its format."
+            )
         )
     if form != "molecules" and any(column is not None for column in columns):
         raise SettingError(
@@ -200,6 +225,13 @@ def _refuse_choice(path: str | Path, *chosen: Sequence[str] | None) -> None:
         raise SettingError(
             f"{path}: node and edge attributes can be chosen in {', '.join(GRAPH_SUFFIXES)} files only, "
             "but this is another kind of data. Remove the option."
+        )
+
+
+def _refuse_skipping(path: str | Path, skip_invalid: bool) -> None:
+    if skip_invalid:
+        raise SettingError(
+            f"{path}: skip_invalid (--skip-invalid) is for tables of molecules (.csv, .parquet) only. Leave it out."
         )
 
 

@@ -57,8 +57,11 @@ def single_split(
                 f"{len(labels)} graphs are too few for training, validation and test. Add graphs."
             ) from error
         counts = np.bincount(labels).tolist() if len(labels) else []
+        shown = f"graphs per class: {counts}"
+        if len(counts) > 20:
+            shown = f"the smallest of {len(counts)} classes has {min(counts)}"
         raise DataError(
-            f"some classes have too few graphs for training, validation and test (graphs per class: {counts}). "
+            f"some classes have too few graphs for training, validation and test ({shown}). "
             "Add graphs, or remove small classes."
         ) from error
     return Fold(np.sort(train), np.sort(chosen), np.sort(held_out))

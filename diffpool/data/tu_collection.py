@@ -15,6 +15,7 @@ from diffpool.data.tu_names import KNOWN
 from diffpool.errors import DataError, did_you_mean
 
 URL = "https://www.chrsmrrs.com/graphkerneldatasets"
+MISSPELLED = 0.9  # similarity to a known name: of ENZYME, but not of Tox21_ARE_testing
 LIST = "https://chrsmrrs.github.io/datasets/docs/datasets/"
 
 
@@ -53,7 +54,7 @@ def load_raw(
 
 
 def _read(path: Path, name: str, refresh: bool) -> RawGraphs:
-    return cached(path, name, lambda: read_tu(path, name), refresh)
+    return cached(path, name, lambda: read_tu(path, name), refresh).with_label_column()
 
 
 def _folder(data_dir: str | Path | None) -> Path | None:
@@ -89,6 +90,7 @@ def _download(
         )
     url = f"{base.rstrip('/')}/{name}.zip"
     searched = f"in {folder}" if folder else f"in {path.parent} (no --data-dir or DIFFPOOL_DATA)"
+    _check_name(name, searched, refresh)
     try:
         download(url, path, lambda part: _check(part, name), progress, refresh)
     except DownloadError as error:
@@ -105,6 +107,32 @@ def _download(
         ) from error
 
 
+def _check_name(name: str, searched: str, refresh: bool) -> None:
+    """Do not ask the server for what is probably a local path or a misspelled name; `refresh` insists on the name."""
+    if exists_here(name) and not (refresh and name in KNOWN):
+        kind = "folder" if Path(name).is_dir() else "file"
+        if name not in KNOWN:
+            raise DataError(f"there is no data set {name}, but a {kind}. Did you mean ./{name}?")
+        raise DataError(
+            f"{name} is a data set to download, and there is a {kind} of the same name: write ./{name} for the {kind}, "
+            "or start in another folder to download."
+        )
+    meant = did_you_mean(name, KNOWN, prefix="", similarity=MISSPELLED)
+    if name not in KNOWN and meant and not refresh:
+        raise DataError(
+            f"there is no data set {name}, neither {searched} nor among the known names. {meant} "
+            f"`diffpool data {name} --refresh` tries to download it nevertheless."
+        )
+
+
+def exists_here(name: str) -> bool:
+    """Whether there is a file or folder of this name."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # too long, or not a name at all
+        return False
+
+
 def _check(path: Path, name: str) -> None:
     with TUFiles(path, name) as files, files.open("A") as read:
         read(1)
@@ -112,8 +140,6 @@ def _check(path: Path, name: str) -> None:
 
 def _suggestion(name: str, folder: Path | None) -> str:
     """A question with similar names that exist; empty if there are none."""
-    if Path(name).exists():  # a path has a slash or a suffix
-        return f"Did you mean ./{name}?"
     here = []
     if folder is not None:
         with read_errors(folder):

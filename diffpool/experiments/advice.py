@@ -1,14 +1,35 @@
-"""Warnings about a data set and a method before training: imbalanced classes, and pooling to a single cluster."""
+"""Advice before training: classes that cannot be learned, imbalanced classes, and pooling to a single cluster."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from diffpool.architecture import Architecture, cluster_counts
-from diffpool.data import GraphDataset
+from diffpool.data import GraphDataset, RawGraphs
+from diffpool.errors import DataError
 
 IMBALANCED = 3.0  # the largest class has at least this many times the graphs of the smallest
 SUGGESTED_CLUSTERS = 4
+MANY_CLASSES = 10  # more than these, with fewer than two graphs each, are ids or numbers
+
+
+def check_classes(raw: RawGraphs) -> None:
+    """Raise an error if all graphs have the same class, or if nearly every graph has its own."""
+    if raw.classes is None:
+        return
+    counts = np.bincount(raw.classes.codes[:, 0])
+    found = np.flatnonzero(counts)
+    if len(found) == 1:
+        only = raw.classes.labels()[found[0]]
+        raise DataError(
+            f"{raw.name}: all {len(raw)} graphs have the class {only!r}: a classifier needs graphs of at least two "
+            "classes. Add graphs of another class, or use other labels."
+        )
+    if len(found) > MANY_CLASSES and 2 * len(found) > len(raw):
+        raise DataError(
+            f"{raw.name}: {len(raw)} graphs have {len(found)} different classes: for numbers to predict use --target, "
+            "for classes name another column with --label (in Python: DiffPoolRegressor, or other classes)."
+        )
 
 
 def class_counts(dataset: GraphDataset, graphs: np.ndarray | None = None) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from diffpool.training import (
     regression_metrics,
     target_scale,
 )
+from diffpool.training.metrics import class_scores
 
 # Rows (nodes) of a batch that keep the device busy. More do not train faster on a CPU, where they exceed the caches; on
 # a GPU each takes about 20 kB.
@@ -122,7 +124,7 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             parameters=parameters,
             graphs=seen[m],
             seconds=cohort.seconds * seen[m] / max(sum(seen), 1),
-            test_metrics=regression_metrics(test.y, test.outputs) if test and regression else None,
+            test_metrics=_metrics(test, cohort.dataset),
             failed=failed,
             held_out=held_out[m] if task.keep_outputs else None,
             state=_state(cohort, m) if task.keep_model else None,
@@ -133,6 +135,16 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
 def _state(cohort: Cohort, m: int) -> dict[str, np.ndarray]:
     """The parameters and statistics of one model, without the axis of the models."""
     return {name: t[m].cpu().numpy() for name, t in cohort.model.state_dict().items()}
+
+
+def _metrics(test: HeldOut | None, dataset: GraphDataset) -> dict[str, Any] | None:
+    """The metrics on the test graphs: for regression in the units of the targets."""
+    if test is None:
+        return None
+    if dataset.regression:
+        return regression_metrics(test.y, test.outputs)
+    # equal graphs tie for ROC AUC: in double precision, rounding must not decide between them
+    return class_scores(test.y, test.outputs.astype(np.float32))
 
 
 def _held_out_graphs(task: Task) -> np.ndarray:

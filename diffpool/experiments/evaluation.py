@@ -36,7 +36,13 @@ from diffpool.experiments.protocols import (
     choose_kernel_protocol,
     choose_protocol,
 )
-from diffpool.experiments.records import REGRESSION_METRICS, Record, RunRecords, append_records
+from diffpool.experiments.records import (
+    CLASS_SCORES,
+    REGRESSION_METRICS,
+    Record,
+    RunRecords,
+    append_records,
+)
 from diffpool.experiments.status import KernelWatch, Notify, Watch
 
 if TYPE_CHECKING:
@@ -202,16 +208,24 @@ class Evaluation:
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For regression: MAE, RMSE and R², each with its mean, sd and values per fold. R² may be undefined (None)."""
-        found: dict[str, dict[str, Any]] = {}
-        for name in REGRESSION_METRICS if self.regression else ():
-            values = [record.details["metrics"][name] for record in self.records]
-            known = [value for value in values if value is not None]
-            found[name] = {
-                "mean": statistics.fmean(known) if known else None,
-                "sd": statistics.stdev(known) if len(known) > 1 else 0.0,
-                "folds": values,
-            }
-        return found
+        names = REGRESSION_METRICS if self.regression else ()
+        return {
+            name: _summary([record.details["metrics"][name] for record in self.records])
+            for name in names
+        }
+
+    @property
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """Balanced accuracy, macro F1 and ROC AUC like `metrics`; empty if the records do not have them.
+
+        Records of tenfold and nested have them, but not those of earlier versions. ROC AUC may be undefined (None).
+        """
+        if self.regression or not all("scores" in record.details for record in self.records):
+            return {}
+        return {
+            name: _summary([record.details["scores"][name] for record in self.records])
+            for name in CLASS_SCORES
+        }
 
     @property
     def mean(self) -> float:
@@ -245,6 +259,7 @@ class Evaluation:
         else:
             result |= {"mean": self.mean, "sd": self.sd, "folds": self.accuracies}
             result["sd_of_repeats"] = self.sd_of_repeats
+            result |= {"scores": self.scores} if self.scores else {}
         return {
             "method": self.method,
             "dataset": self.dataset,
@@ -269,3 +284,29 @@ class Evaluation:
         spread = self.sd_of_repeats
         means = "" if spread is None else f"; ± {spread:.1f} over {len(self.repeat_means)} repeats"
         return f"{title}{self.mean:.1f} ± {self.sd:.1f} % (mean ± sd over {len(self.records)} folds{means})"
+
+    @property
+    def scores_text(self) -> str:
+        """The scores on one line; empty without them."""
+        names = {
+            "balanced_accuracy": "balanced accuracy",
+            "macro_f1": "macro F1",
+            "roc_auc": "ROC AUC",
+        }
+        shown = []
+        for name, own in self.scores.items():
+            if own["mean"] is None:
+                continue
+            digits, unit = (1, " %") if name == "balanced_accuracy" else (3, "")
+            shown.append(f"{names[name]} {own['mean']:.{digits}f} ± {own['sd']:.{digits}f}{unit}")
+        return ", ".join(shown)
+
+
+def _summary(values: list[float | None]) -> dict[str, Any]:
+    """Mean and sd over the folds where the value is defined, and the values of all folds."""
+    known = [value for value in values if value is not None]
+    return {
+        "mean": statistics.fmean(known) if known else None,
+        "sd": statistics.stdev(known) if len(known) > 1 else 0.0,
+        "folds": values,
+    }

@@ -86,7 +86,7 @@ class Trained:
     parameters: int
     graphs: int  # training graphs seen, summed over epochs
     seconds: float  # its share of the time of all models trained side by side
-    test_metrics: dict[str, Any] | None = None  # regression: MAE, RMSE and R²
+    test_metrics: dict[str, Any] | None = None  # MAE, RMSE and R², or `class_scores`
     failed: bool = False  # the loss became infinite or NaN: there is no result
     held_out: HeldOut | None = None  # if the task keeps its outputs
     state: dict[str, np.ndarray] | None = (

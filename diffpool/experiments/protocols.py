@@ -35,7 +35,7 @@ from diffpool.experiments.records import REGRESSION_METRICS
 from diffpool.experiments.selection import Point, choose_members, draw_points, joined, rank
 from diffpool.training.cohort import Cohort
 from diffpool.training.ensemble import ensemble_scores, mean_outputs
-from diffpool.training.metrics import regression_metrics
+from diffpool.training.metrics import class_scores, regression_metrics
 
 
 class _Protocol:
@@ -110,7 +110,7 @@ class Tenfold(_Protocol):
                 scores.append(ensemble_score(repeat, fold, tasks, results))
                 continue
             accuracy, epoch = results[0].test_accuracy, results[0].epoch
-            details = {} if accuracy is not None else {"metrics": results[0].test_metrics}
+            details = {"metrics": results[0].test_metrics} if accuracy is None else _scores(results)
             scores.append(FoldScore(repeat, fold, accuracy, epoch, tasks[0], results, details))
         return scores
 
@@ -193,8 +193,9 @@ class Nested(_Protocol):
                 for t, r in zip(final, results, strict=True)
             ]
             mean = None
-            if results[0].test_metrics is None:
+            if results[0].test_accuracy is not None:
                 mean = fmean(r.test_accuracy for r in results if r.test_accuracy is not None)
+                details |= _scores(results)
             else:
                 details["metrics"] = _mean_metrics(results)
             scores.append(FoldScore(repeat, fold, mean, epoch, final[0], trained, details))
@@ -299,6 +300,15 @@ def _mean_metrics(results: Sequence[Trained]) -> dict[str, Any]:
     return means
 
 
+def _scores(results: Sequence[Trained]) -> dict[str, Any]:
+    """`scores`: the mean of the scores of these models; nothing if a checkpoint of an earlier version lacks them."""
+    found = [result.test_metrics for result in results if result.test_metrics is not None]
+    if len(found) < len(results):
+        return {}
+    values = {name: [own[name] for own in found] for name in found[0]}
+    return {"scores": {name: None if None in v else fmean(v) for name, v in values.items()}}
+
+
 def ensemble_score(
     repeat: int, fold: int, tasks: Sequence[Task], results: Sequence[Trained]
 ) -> FoldScore:
@@ -318,6 +328,7 @@ def ensemble_score(
         return FoldScore(repeat, fold, None, epoch, tasks[0], tuple(results), details)
     scores = ensemble_scores(y, outputs)
     accuracy = scores.pop("accuracy") / 100
+    members["scores"] = class_scores(y, mean_outputs(outputs))
     return FoldScore(repeat, fold, accuracy, epoch, tasks[0], tuple(results), members | scores)
 
 

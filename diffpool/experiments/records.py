@@ -70,6 +70,7 @@ class Record:
 
 
 REGRESSION_METRICS = ("mae", "rmse", "r2")
+CLASS_SCORES = ("balanced_accuracy", "macro_f1", "roc_auc")
 MEASURED = ("seconds", "graphs_per_second", "peak_memory", "commit")
 NAMES = {f.name for f in fields(Record)}
 

@@ -46,6 +46,8 @@ def make_report(outcome: Outcome) -> dict[str, Any]:
         "epochs": len(outcome.epochs),
         "best_epoch": outcome.best_epoch.epoch,
         "best_epochs": list(outcome.best_epochs),  # of each member
+        "interrupted": outcome.interrupted,
+        "stopped_early": outcome.stopped_early,
         "members": card.members,
         "parameters": sum(p.numel() for p in outcome.model.parameters()),
     }
@@ -92,7 +94,7 @@ def as_markdown(report: dict[str, Any]) -> str:
         f"# {report['method']} on {_plain(report['dataset'])}",
         "",
         f"{report['graphs']} graphs: {sizes}; seed {report['seed']}. Features: {_plain(report['features'])}.",
-        f"{_epochs(report)}. {report['seconds']:.1f} s on "
+        f"{_epochs(report)}.{_ending(report)} {report['seconds']:.1f} s on "
         f"{report['device']}; {report['parameters']:,} parameters; finished {report['finished']}.",
         "",
         "## Scores",
@@ -138,6 +140,25 @@ def _epochs(report: dict[str, Any]) -> str:
     )
 
 
+def early_stop(epochs: int, patience: int) -> str:
+    """Why a training stopped before its last epoch."""
+    waited = "1 epoch" if patience == 1 else f"{patience} epochs"
+    return f"stopped after epoch {epochs}: no lower validation loss for {waited}"
+
+
+def _ending(report: dict[str, Any]) -> str:
+    """A sentence about a training that ended before its last epoch."""
+    training = report["settings"]["training"]
+    if report["interrupted"]:
+        return (
+            f" Interrupted after epoch {report['epochs']} of {training['epochs']}: the best model so far. "
+            "The same command with --resume continues."
+        )
+    if report["stopped_early"]:
+        return f" {early_stop(report['epochs'], training['patience']).capitalize()}."
+    return ""
+
+
 def _table(columns: list[str], rows: dict[str, list[Any]]) -> list[str]:
     lines = ["| | " + " | ".join(map(_plain, columns)) + " |", "|---" * (len(columns) + 1) + "|"]
     return lines + [
@@ -147,6 +168,9 @@ def _table(columns: list[str], rows: dict[str, list[Any]]) -> list[str]:
 
 def _shown(setting: Setting, values: dict[str, Any]) -> str:
     value = values[setting.name]
+    if setting.name == "ratio":
+        used = values["poolings"] > 0 and isinstance(values["clusters"], str)
+        return f"{Architecture(**values).cluster_ratio:g}" if used else "not used"
     return setting.show(tuple(value) if isinstance(value, list) else value)
 
 

@@ -72,7 +72,7 @@ class Outcome:
     folds: tuple[Fold, ...]  # of each member; the test graphs are the same
     test: Scores  # for regression in units of the standard deviation of the training targets
     epochs: tuple[Epoch, ...]
-    seconds: float
+    seconds: float  # also those before an interruption
     best_epochs: tuple[int, ...]  # of each member: the epoch with its lowest validation loss
     interrupted: bool = False  # stopped by Ctrl-C: the best model so far
 
@@ -80,6 +80,11 @@ class Outcome:
     def best_epoch(self) -> Epoch:
         """The best epoch of a single model; the last one that was the best of any member of an ensemble."""
         return [row for row in self.epochs if row.best][-1]
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether the training ended before the last epoch, because the validation loss did not decrease any more."""
+        return not self.interrupted and len(self.epochs) < self.card.training.epochs
 
     def metrics(self, part: str) -> dict[str, Any] | None:
         """Metrics on the validation or test graphs, in the units of the targets; None if there are no such graphs.
@@ -194,6 +199,7 @@ def _fit(
         if progress is not None and resume:
             rows, state = progress.resume()
             cohort.load_state(state)
+        earlier = sum(row.seconds for row in rows)  # before the interruption
         try:
             while not cohort.finished:
                 rows.append(_mean_row(cohort.train_epoch()))
@@ -223,7 +229,7 @@ def _fit(
         finally:
             if progress is not None and not interrupted:
                 progress.finish()
-    seconds = time.perf_counter() - start
+    seconds = earlier + time.perf_counter() - start
     outcome = Outcome(
         model=model,
         card=card,

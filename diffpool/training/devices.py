@@ -18,6 +18,10 @@ def select_device(name: str, option: str = "device") -> str:
         device = torch.device(name)
         torch.ones(1, device=device).cpu()
     except Exception as error:  # PyTorch raises nearly every type
+        if str(name).split(":")[0] not in ("cpu", "cuda"):
+            raise SettingError(
+                f"expected {option} to be available on this machine, got {name!r}: use cpu, cuda or auto"
+            ) from error
         reason = f"{error}."[:200].splitlines()[0].split(". ")[0].removesuffix(".")
         raise SettingError(
             f"expected {option} to be available on this machine, got {name!r} ({reason})"

@@ -38,6 +38,16 @@ def _confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[
     return counts.reshape(classes, classes).tolist()
 
 
+def class_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float | None]:
+    """What the accuracy hides if classes are imbalanced: balanced accuracy in percent, macro F1 and ROC AUC."""
+    metrics = classification_metrics(y, probabilities)
+    return {
+        "balanced_accuracy": 100 * metrics["balanced_accuracy"],
+        "macro_f1": metrics["macro_f1"],
+        "roc_auc": metrics["roc_auc"],
+    }
+
+
 def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) -> float:
     """The expected calibration error of class probabilities [B, C]: |accuracy − confidence|, averaged over graphs.
 

@@ -20,6 +20,7 @@ from diffpool.architecture import Architecture
 from diffpool.backends.cpu.threads import threads_for
 from diffpool.data import ColumnNames, RawGraphs, as_raw, sparse_graphs
 from diffpool.data.categories import label_array
+from diffpool.data.raw import Skipped
 from diffpool.errors import DataError, ModelError
 from diffpool.files import atomic_write
 from diffpool.graphs import SparseGraphs
@@ -88,11 +89,18 @@ class TrainedModel:
         """
         return as_raw(graphs, names=self.names)
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, in the order of the columns of `predict_proba`: [K]. A regression has none."""
+        if self.card.regression:
+            raise AttributeError("a regression has no classes_")
+        return label_array(self.card.class_names)
+
     def predict(self, graphs: Any) -> np.ndarray:
         """The most likely class of each graph, in its original type: [B]; for regression the targets: [B] or [B, T]."""
         values = self.predict_proba(graphs)
         if not self.card.regression:
-            return label_array(self.card.class_names)[values.argmax(1)]
+            return self.classes_[values.argmax(1)]
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict_proba(self, graphs: Any) -> np.ndarray:
@@ -137,6 +145,10 @@ class TrainedModel:
             found.append(torch.cat(members, 1))
             _check_finite(raw, batch.start, found[-1], "embedding of the model")
         return torch.cat(found).numpy()
+
+    def transform(self, graphs: Any) -> np.ndarray:
+        """The same as `embed`, under the name that the estimators use."""
+        return self.embed(graphs)
 
     def clusters(self, graphs: Any) -> list[list[np.ndarray]]:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""
@@ -273,6 +285,9 @@ class Predictions:
     not_scored: tuple[
         str, ...
     ] = ()  # messages about graphs with other answers than those of the model
+    skipped: tuple[
+        str, ...
+    ] = ()  # where the input has rows that are no graphs: their prediction is empty
 
 
 def write_predictions(
@@ -287,7 +302,8 @@ def write_predictions(
     Columns: `graph` (from 0), the columns of the input (`RawGraphs.columns`), `prediction` (the class) and `p_NAME` for
     each class; for regression `prediction`, or `prediction_1`, … An ensemble adds `entropy` and `disagreement`, for
     regression `sd`, or `sd_1`, …; see `TrainedModel.uncertainty`. The graphs come in parts, so that they need not fit
-    into memory. The file appears only when it is complete. `advance` is called with the number of graphs of each part.
+    into memory. A row that the reader skipped (`RawGraphs.skipped`) has empty predictions. The file appears only when
+    it is complete. `advance` is called with the number of graphs of each part.
     """
     try:
         if not isinstance(out, Path):
@@ -317,6 +333,7 @@ def _write(
     names: dict[str, str] = {}  # in the output, of the columns of the input
     header: list[str] | None = None  # columns of the input
     unseen: Unseen = {}
+    skipped: list[str] = []
     count = 0
     for raw in parts:
         found = model.outputs(raw)
@@ -332,26 +349,35 @@ def _write(
                 "add it to the first graph too, or write the predictions as JSON lines"
             )
         given = {name: raw.columns.get(name, [None] * len(raw)) for name in header}
-        for g, row in enumerate(found.values):
-            numbers = [f"{value:.9g}" for value in row]
-            if card.members > 1:
-                spread = np.hstack([np.ravel(v[g]) for v in found.uncertainty.values()])
-                numbers += [f"{value:.9g}" for value in spread]
-            columns = [given[name][g] for name in header]
-            label = [] if card.regression else [card.class_names[int(row.argmax())]]
+        for g in _in_order(raw):
+            label: list[Any]
+            numbers: list[str | None]
+            if isinstance(g, Skipped):
+                columns = [g.columns.get(name) for name in header]
+                label, numbers = [], [None] * (len(own) - 1)
+                skipped.append(g.where)
+            else:
+                row = found.values[g]
+                numbers = [f"{value:.9g}" for value in row]
+                if card.members > 1:
+                    spread = np.hstack([np.ravel(v[g]) for v in found.uncertainty.values()])
+                    numbers += [f"{value:.9g}" for value in spread]
+                columns = [given[name][g] for name in header]
+                label = [] if card.regression else [card.class_names[int(row.argmax())]]
             if form == "csv":
                 writer.writerow([count, *map(_cell, columns), *map(_cell, label), *numbers])
             else:
-                values = [count, *map(_json_value, columns), *label, *map(float, numbers)]
+                found_numbers = [n and float(n) for n in numbers]
+                values = [count, *map(_json_value, columns), *label, *found_numbers]
                 keys = ["graph", *(names[name] for name in header), *own[1:]]
                 line = dict(zip(keys, values, strict=True))
                 file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
             count += 1
         answers.add(raw, found.values)
         _add_counts(unseen, found.unseen)
-        advance(len(found.values))
+        advance(len(raw) + len(raw.skipped))
     file.flush()
-    return Predictions(count, unseen, answers.metrics(), answers.not_scored())
+    return Predictions(count, unseen, answers.metrics(), answers.not_scored(), tuple(skipped))
 
 
 def _add_names(names: dict[str, str], columns: Iterable[str], own: list[str]) -> None:
@@ -369,6 +395,15 @@ def _add_names(names: dict[str, str], columns: Iterable[str], own: list[str]) ->
 def _json_value(value: Any) -> Any:
     """The value; None for NaN and infinity, which JSON lacks."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _in_order(raw: RawGraphs) -> list[int | Skipped]:
+    """The numbers of the graphs, and the rows that are no graphs, in the order of the file."""
+    return sorted([*range(len(raw)), *raw.skipped], key=_position)
+
+
+def _position(row: int | Skipped) -> tuple[int, int]:
+    return (row.index, 0) if isinstance(row, Skipped) else (row, 1)
 
 
 def _cell(value: Any) -> Any:

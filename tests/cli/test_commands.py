@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import diffpool.cli.commands
 from diffpool import load_model
 from diffpool.cli.commands import app, evaluate, main, train
+from diffpool.cli.display import counted
 from diffpool.data import embedded
 from diffpool.errors import SettingError
 from diffpool.experiments import KERNEL_METHODS, METHODS, read_records
@@ -255,17 +256,22 @@ def test_every_command_prints_json(tmp_path: Path) -> None:
     assert facts["out"] == str(tmp_path / "m")
     assert facts["epochs"] == 2
     assert 0 <= facts["test_accuracy"] <= 1
+    report = json.loads((tmp_path / "m" / "report.json").read_text())
+    for part in ("validation", "test"):
+        assert facts[part] == report[part]
+        assert {"balanced_accuracy", "macro_f1", "roc_auc", "confusion"} <= facts[part].keys()
     assert "epoch 2/2" in result.stderr
     graphs = tmp_path / "graphs.jsonl"
-    graphs.write_text('{"nodes": 3, "edges": [[0, 1]], "label": "a"}\n' * 20)
+    line = '{"nodes": 3, "edges": [[0, 1]%s], "label": "%s"}\n'
+    graphs.write_text((line % ("", "a") + line % (", [1, 2]", "b")) * 20)
     mine = ["--out", str(tmp_path / "mine"), "--quiet", *SMALL]
     assert CliRunner().invoke(app, ["train", str(graphs), *mine]).exit_code == 0
     words = ["predict", str(tmp_path / "mine"), str(graphs), "--out", str(tmp_path / "p.csv")]
     facts = json.loads(CliRunner().invoke(app, [*words, "--json", "--quiet"]).stdout)
-    assert facts.pop("scores")["accuracy"] == 1
-    assert facts == {"predictions": 20, "out": str(tmp_path / "p.csv"), "unseen": {}}
+    assert facts.pop("scores")["graphs"] == 40
+    assert facts == {"predictions": 40, "out": str(tmp_path / "p.csv"), "unseen": {}, "skipped": 0}
     facts = json.loads(CliRunner().invoke(app, ["data", str(graphs), "--json"]).stdout)
-    assert facts["graphs"] == 20
+    assert facts["graphs"] == 40
 
 
 def test_graph_files_are_trained_on_and_predicted_with_chosen_attributes(tmp_path: Path) -> None:
@@ -307,6 +313,19 @@ def test_warnings_are_one_line(
     assert line.startswith("diffpool: warning: graphs: node label 1 has 80 distinct strings")
 
 
+@pytest.mark.usefixtures("small_embedded")
+def test_training_that_stops_early_says_so(tmp_path: Path) -> None:
+    result = run("--out", str(tmp_path / "m"), "--epochs", "99", "--patience", "2", "--hidden", "4")
+    pattern = r"stopped after epoch \d+: no lower validation loss for 2 epochs"
+    assert re.search(pattern, " ".join(result.stdout.split()))
+
+
+def test_numbers_and_nouns_agree() -> None:
+    assert counted(1, "class", "classes") == "1 class"
+    assert counted(2, "class", "classes") == "2 classes"
+    assert counted(0, "graph") == "0 graphs"
+
+
 # --- Ctrl-C -------------------------------------------------------------------------------------------------------
 
 
@@ -335,6 +354,9 @@ def test_ctrl_c_keeps_the_model_and_resume_continues(tmp_path: Path) -> None:
     assert "test accuracy" in stdout
     done = int(found[1])
     assert load_model(out).card.dataset == "graphs"
+    refused = str(CliRunner().invoke(app, words).exception)
+    assert f"{out} already holds a model, of an interrupted training: " in refused
+    assert "--resume" in refused
     more = [*words, "--epochs", str(done + 2), "--patience", "100000", "--resume", "--json"]
     result = CliRunner().invoke(app, more)
     assert result.exit_code == 0, result.output
@@ -424,6 +446,42 @@ MISTAKES = {
     ),
     "a misspelled choice": (["train", "--readout", "maen"], "Did you mean mean?"),
     "a misspelled word in a list": (["train", "--order", "batch,reul"], "Did you mean relu?"),
+    "a ratio and numbers of clusters": (
+        ["train", "--ratio", "0.5", "--clusters", "5"],
+        "expected --ratio or --clusters 5, got both",
+    ),
+    "a minimum and numbers of clusters": (
+        ["evaluate", "embedded", "--min-clusters", "4", "--clusters", "5"],
+        "expected --min-clusters or --clusters 5, got both",
+    ),
+    "a ratio without pooling": (
+        ["train", "--method", "graphsage", "--ratio", "0.5"],
+        "expected no --ratio with graphsage, which has no pooling: leave it out",
+    ),
+    "clusters without pooling": (
+        ["evaluate", "embedded", "--method", "gin", "--set", "clusters=dataset"],
+        "expected no --clusters with gin, which has no pooling: leave it out",
+    ),
+    "a minimum without pooling": (
+        ["train", "--poolings", "0", "--min-clusters", "4"],
+        "expected no --min-clusters with diffpool and --poolings 0: leave it out",
+    ),
+    "a link loss without pooling": (
+        ["train", "--method", "gcn", "--link-weight", "1"],
+        "expected no --link-weight with gcn",
+    ),
+    "an entropy loss without pooling": (
+        ["train", "--method", "set2set", "--entropy-weight", "0"],
+        "expected no --entropy-weight with set2set",
+    ),
+    "an integer in letters": (
+        ["train", "--epochs", "three"],
+        "expected --epochs to be an integer, got 'three'",
+    ),
+    "a number in letters": (
+        ["train", "--dropout", "half"],
+        "expected --dropout to be a number, got 'half'",
+    ),
     "a misspelled precision": (["train", "--precision", "flaot32"], "Did you mean float32?"),
 }
 
@@ -445,6 +503,87 @@ def test_a_mistake_gives_a_clear_message_and_exit_code_2(
     assert stop.value.code == 2
     assert message.startswith("diffpool: ")
     assert named in message
+
+
+def test_completion_is_installed_by_the_installed_command_only() -> None:
+    for option in ("--install-completion", "--show-completion"):
+        result = shell(option)
+        assert result.returncode == 2
+        message = f"completion is for the installed command: run `diffpool {option}`"
+        assert result.stderr == f"diffpool: {message}\n"
+
+
+@pytest.mark.parametrize("device", ["gpu", "GPU", "tpu"])
+def test_the_message_about_a_device_lists_the_usual_ones(
+    device: str, capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    words = ("train", "--device", device, "--out", tmp_path / "m")
+    line = complaint(capsys, monkeypatch, *words)
+    assert line.endswith(f"got {device!r}: use cpu, cuda or auto")
+
+
+@pytest.mark.parametrize("words", [("missing.jsonl",), ("--method", "ecc", "--device", "gpu")])
+def test_a_training_that_fails_leaves_no_empty_folder(
+    words: tuple[str, ...], capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    complaint(capsys, monkeypatch, "train", *words, "--out", tmp_path / "runs" / "m")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old").mkdir()
+    complaint(capsys, monkeypatch, "train", *words, "--out", tmp_path / "old")
+    assert list(tmp_path.iterdir()) == [tmp_path / "old"]  # it was there before
+
+
+# --- classes that are none ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def molecules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table with an id, a class, a number and a column with a single value."""
+    pytest.importorskip("rdkit")
+    monkeypatch.chdir(tmp_path)
+    rows = [f"M{n},{'C' * (n % 9 + 1)}O,{n % 2},{n / 7:.3f},x" for n in range(60)]
+    file = tmp_path / "m.csv"
+    file.write_text("\n".join(["id,smiles,active,logp,batch", *rows]) + "\n")
+    return file
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    {
+        "none": (
+            [],
+            "name the column of the class with --label, or of a number to predict with --target. "
+            "The file has id, smiles, active, logp, batch",
+        ),
+        "id": (
+            ["--label", "id"],
+            "m: 60 graphs have 60 different classes: for numbers to predict use --target, for classes name another "
+            "column with --label",
+        ),
+        "number": (["--label", "logp"], "m: 60 graphs have 60 different classes: "),
+        "constant": (["--label", "batch"], "m: all 60 graphs have the class 'x': "),
+        "both": (
+            ["--label", "active", "--target", "logp"],
+            "expected --label or --target, got both",
+        ),
+    }.values(),
+    ids=["none", "id", "number", "constant", "both"],
+)
+def test_a_column_that_cannot_be_the_class_is_one_line(
+    command: str, options: list[str], message: str, molecules: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    line = complaint(capsys, monkeypatch, command, molecules, *options, *SMALL)
+    assert message in line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize("label", ["id", "batch"])
+def test_a_kernel_refuses_a_column_that_cannot_be_the_class(
+    label: str, molecules: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    line = complaint(capsys, monkeypatch, "evaluate", molecules, "--method", "wl", "--label", label)
+    assert line.startswith(f"diffpool: m: {'60 graphs have 60' if label == 'id' else 'all 60'}")
 
 
 # --- what goes wrong outside of the program -----------------------------------------------------------------------

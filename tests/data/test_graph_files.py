@@ -187,3 +187,20 @@ def test_the_text_of_a_parser_is_shortened(tmp_path: Path) -> None:
     ) as caught:
         read_graphs(path)
     assert len(str(caught.value)) < 500 + len(str(path))
+
+
+def test_graphs_of_a_folder_have_their_file_and_class_as_columns_in_natural_order(
+    tmp_path: Path,
+) -> None:
+    for name, make in (("ring", nx.cycle_graph), ("star", nx.star_graph)):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for n in (10, 4):
+            nx.write_gml(make(n), tmp_path / "set" / name / f"{n}.gml")
+    raw = read_graphs(tmp_path / "set")
+    assert raw.columns == {
+        "file": ["ring/4.gml", "ring/10.gml", "star/4.gml", "star/10.gml"],
+        "label": ["ring", "ring", "star", "star"],
+    }
+    assert raw.sizes.tolist() == [4, 10, 5, 11]
+    assert read_graphs(tmp_path / "set" / "ring").columns == {"file": ["4.gml", "10.gml"]}
+    assert read_graphs(tmp_path / "set" / "ring" / "4.gml").columns == {"file": ["4.gml"]}

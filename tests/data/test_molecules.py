@@ -12,7 +12,7 @@ from diffpool import DiffPoolClassifier, as_raw
 from diffpool.data import molecules
 from diffpool.data.molecules import from_smiles, iter_molecules, read_molecules
 from diffpool.data.raw import RawGraphs, concatenate
-from diffpool.data.sources import iter_graphs, read_graphs
+from diffpool.data.sources import iter_graphs, read_graphs, read_raw
 from diffpool.errors import DataError, SettingError
 from tests.data.test_jsonl import assert_same
 
@@ -198,6 +198,22 @@ def test_the_column_of_smiles_can_be_named(tmp_path: Path) -> None:
     assert raw.classes.words() == ["1"]
 
 
+def test_the_column_of_smiles_is_found_in_other_letters(tmp_path: Path) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text("id,SMILES\n1,CCO\n")
+    raw = read_molecules(file)
+    assert raw.sizes.tolist() == [3]
+    assert raw.columns == {"id": ["1"], "SMILES": ["CCO"]}
+
+
+def test_a_misspelled_column_gets_a_suggestion(tmp_path: Path) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text("smiles,Activity\nCCO,1\n")
+    for columns in ({"label": "activty"}, {"target": "activity"}):
+        with pytest.raises(DataError, match=r"got none\. The file has .* Did you mean Activity\?"):
+            read_molecules(file, **columns)
+
+
 def test_classes_that_are_written_as_integers_are_integers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "smiles,a,b,c\nC,1,01,1\nCC,-1,2,x\n")
     assert read_molecules(path, label="a").classes.labels() == (-1, 1)
@@ -234,7 +250,8 @@ def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
         "line 3: expected a SMILES that RDKit can read, got 'C1'; "
         "line 4: expected a number in column 't', got nothing; "
         "line 4: expected a SMILES with at least one atom, got ''; "
-        "and 1 more. Correct or remove them."
+        "and 1 more. Correct or remove them, or leave out what RDKit cannot read with --skip-invalid "
+        "(skip_invalid=True in Python)."
     )
     with pytest.raises(
         DataError, match=r"line 2: expected a class .*, got nothing. Correct or remove it"
@@ -245,8 +262,14 @@ def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SMILES,y\nC,1\n", r"expected one column 'smiles', got none. The file has SMILES, y"),
-        ("", "expected one column 'smiles', got none. The file has no columns"),
+        (
+            "structure,y\nC,1\n",
+            r"expected one column 'smiles', got none. The file has structure, y. Name the column with --smiles",
+        ),
+        ("SMILES,Smiles\nC,C\n", r"expected one column 'smiles', got none. .* Did you mean"),
+        ("", "the file is empty"),
+        ("smiles;y\nC;1\n", "got none. .* separated by semicolons: save it separated by commas"),
+        ("smiles\ty\nC\t1\n", "got none. .* separated by tabs: save it separated by commas"),
         (
             "smiles,smiles\nC,C\n",
             "expected one column 'smiles', got 2 of them. The file has smiles, smiles",
@@ -259,6 +282,42 @@ def test_all_faults_of_a_file_are_in_one_message(tmp_path: Path) -> None:
 def test_an_invalid_table_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=r"a\.csv.*" + message):
         read_molecules(write(tmp_path / "a.csv", text))
+
+
+def test_molecules_that_cannot_be_read_are_left_out_on_request(tmp_path: Path) -> None:
+    rows = ["a,C1,no", "b,CCO,yes", "c,,", "d,nonsense,no", "e,C,no"]
+    path = write(tmp_path / "a.csv", "id,smiles,y\n" + "\n".join(rows))
+    raw = read_graphs(path, label="y", skip_invalid=True)
+    assert raw.sizes.tolist() == [3, 1]
+    assert raw.columns["id"] == ["b", "e"]
+    assert raw.classes is not None
+    assert raw.classes.words() == ["yes", "no"]
+    assert [(row.index, row.where, row.columns["id"]) for row in raw.skipped] == [
+        (0, "line 2", "a"),
+        (1, "line 4", "c"),
+        (1, "line 5", "d"),
+    ]
+    assert raw[:1].skipped == ()
+    parts = list(iter_graphs(path, 1, skip_invalid=True))
+    assert [(len(part), len(part.skipped)) for part in parts] == [
+        (0, 1),
+        (1, 0),
+        (0, 1),
+        (0, 1),
+        (1, 0),
+    ]
+    path.write_text("smiles\nC1\n")
+    with pytest.raises(DataError, match=r"a\.csv: RDKit can read none of 1 molecule"):
+        read_graphs(path, skip_invalid=True)
+
+
+def test_only_molecules_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text('{"nodes": 1, "edges": []}\n')
+    for read in (read_graphs, read_raw, lambda path, **o: iter_graphs(path, 2, **o)):
+        with pytest.raises(SettingError, match=r"skip_invalid .* tables of molecules"):
+            read(tmp_path / "g.jsonl", skip_invalid=True)
+    with pytest.raises(SettingError, match=r"skip_invalid .* tables of molecules"):
+        read_raw("ENZYMES", skip_invalid=True)
 
 
 def test_a_missing_file_and_one_that_is_not_text_are_errors(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from diffpool.data import jsonl
 from diffpool.data.convert import as_raw
-from diffpool.data.sources import iter_graphs, read_graphs
+from diffpool.data.sources import iter_graphs, read_graphs, read_raw
 from diffpool.errors import DataError, SettingError
 from tests.data.test_jsonl import assert_same
 
@@ -51,6 +51,7 @@ def test_a_tu_folder_may_have_another_name_than_its_data_set(tmp_path: Path, sto
             (inner / f"MINE_{part}.txt").write_text(text)
     expected = as_raw([PAIR, np.zeros((1, 1)), PAIR], [1, 2, 1])
     assert_same(read_graphs(path), expected)
+    assert read_graphs(path).columns == {"label": [1, 2, 1]}  # predictions repeat it
     parts = list(iter_graphs(path, 2))
     assert [len(part) for part in parts] == [2, 1]
     assert_same(as_raw(parts), expected)
@@ -97,3 +98,40 @@ def test_a_pipe_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     with pytest.raises(DataError, match=r"a.jsonl: expected a folder or a regular file, got a dev"):
         read_graphs(tmp_path / "a.jsonl")
+
+
+def test_a_path_that_exists_needs_no_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DIFFPOOL_URL", "http://127.0.0.1:9")  # must not be asked
+    (tmp_path / "mine").mkdir()
+    for part, text in TU.items():
+        (tmp_path / "mine" / f"MINE_{part}.txt").write_text(text)
+    assert read_raw("mine").sizes.tolist() == [2, 1, 2]
+    (tmp_path / "tab.tsv").write_text("smiles\ty\nC\t1\n")
+    with pytest.raises(DataError, match=r"tab\.tsv: expected .* got \.tsv\. Save it as \.csv"):
+        read_raw("tab.tsv")
+
+
+def test_a_known_name_is_a_data_set_and_not_a_local_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DIFFPOOL_URL", "http://127.0.0.1:9")  # must not be asked
+    monkeypatch.delenv("DIFFPOOL_DATA", raising=False)
+    (tmp_path / "MUTAG").mkdir()
+    with pytest.raises(
+        DataError, match=r"MUTAG is a data set .* and there is a folder .* \./MUTAG"
+    ):
+        read_raw("MUTAG")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("ENZYME", "ENZYMES"), ("mutag", "MUTAG")])
+def test_a_misspelled_name_gets_a_suggestion_before_any_download(
+    name: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFPOOL_CACHE", str(tmp_path))
+    monkeypatch.setenv("DIFFPOOL_URL", "http://127.0.0.1:9")  # must not be asked
+    monkeypatch.delenv("DIFFPOOL_DATA", raising=False)
+    with pytest.raises(DataError, match=rf"no data set {name}, .* Did you mean {meant}\?"):
+        read_raw(name)

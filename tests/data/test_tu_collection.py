@@ -67,7 +67,9 @@ def test_a_data_set_is_found_in_the_given_folder(
     if given == "environment":
         monkeypatch.setenv("DIFFPOOL_DATA", str(data))
     for _ in range(2):  # the second time from the cache
-        assert load_raw("TOY", data if given == "argument" else None).sizes.tolist() == [2, 1]
+        raw = load_raw("TOY", data if given == "argument" else None)
+        assert raw.sizes.tolist() == [2, 1]
+        assert raw.columns == {"label": [7, 8]}  # predictions repeat it
 
 
 def test_the_argument_overrides_the_environment(

@@ -8,6 +8,7 @@ import pytest
 from diffpool import DiffPoolClassifier
 from diffpool.architecture import Architecture, flat
 from diffpool.data import GraphDataset, as_raw
+from diffpool.errors import DataError
 from diffpool.experiments.advice import class_counts, imbalance, trivial_pooling
 
 
@@ -67,3 +68,15 @@ def test_fit_warns_and_names_the_setting_that_mends_it() -> None:
         DiffPoolClassifier(epochs=1, hidden=4).fit(given, y)
     model = DiffPoolClassifier(epochs=1, hidden=4, min_clusters=3).fit(given, y)
     assert [levels[0].shape for levels in model.clusters(given[:2])] == [(5, 3), (6, 3)]
+
+
+def test_a_single_class_is_refused_by_estimators() -> None:
+    graphs = [complete(3)] * 12
+    with pytest.raises(DataError, match=r"all 12 graphs have the class 'a': .* at least two"):
+        DiffPoolClassifier(epochs=1).fit(graphs, ["a"] * 12)
+
+
+def test_classes_with_one_graph_each_are_refused_by_estimators() -> None:
+    graphs = [complete(3)] * 12
+    with pytest.raises(DataError, match=r"12 graphs have 12 different classes: .* DiffPoolRegr"):
+        DiffPoolClassifier(epochs=1).fit(graphs, list(range(12)))

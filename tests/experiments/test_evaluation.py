@@ -570,6 +570,67 @@ def test_the_command_evaluates_targets(json_output: bool, tmp_path: Path) -> Non
         assert "nan" not in result.stdout
 
 
+# --- scores of imbalanced classes ------------------------------------------------------------------------------------
+
+
+def test_a_fold_has_the_scores_of_a_single_training(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl", seed=3)
+    task = choose_protocol("tenfold").tasks(make_plan(method, dataset, seed=3), {})[2]
+    expected = fit(task.method, dataset, task.split).metrics("test")
+    assert expected is not None
+    found = result.records[2].details["scores"]
+    assert found == {
+        "balanced_accuracy": pytest.approx(100 * expected["balanced_accuracy"]),
+        "macro_f1": pytest.approx(expected["macro_f1"]),
+        "roc_auc": pytest.approx(expected["roc_auc"]),
+    }
+    folds = [record.details["scores"]["macro_f1"] for record in result.records]
+    assert result.scores["macro_f1"] == {
+        "mean": pytest.approx(np.mean(folds)),
+        "sd": pytest.approx(np.std(folds, ddof=1)),
+        "folds": folds,
+    }
+    assert result.to_json()["scores"] == result.scores
+
+
+@pytest.mark.parametrize(("protocol", "members"), [("tenfold", 2), ("nested", 1), ("nested", 2)])
+def test_runs_and_ensembles_have_scores(
+    protocol: str, members: int, dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    several = replace(method, training=replace(method.training, ensemble=members))
+    result = evaluate(several, dataset, PROTOCOLS[protocol], out=tmp_path / "r.jsonl")
+    assert result.scores.keys() == {"balanced_accuracy", "macro_f1", "roc_auc"}
+    # every test part has as many graphs of one class as of the other
+    assert result.scores["balanced_accuracy"]["folds"] == pytest.approx(result.accuracies)
+
+
+def test_records_of_earlier_versions_have_no_scores(
+    dataset: GraphDataset, method: Method, tmp_path: Path
+) -> None:
+    result = evaluate(method, dataset, out=tmp_path / "r.jsonl")
+    old = tuple(replace(record, details={}) for record in result.records)
+    assert replace(result, records=old).scores == {}
+    assert "scores" not in replace(result, records=old).to_json()
+
+
+def test_the_command_warns_of_imbalance_and_prints_the_scores(tmp_path: Path) -> None:
+    lines = [{"nodes": 2 + i % 3, "edges": [[0, 1]], "label": int(i % 5 == 0)} for i in range(50)]
+    file, out = tmp_path / "g.jsonl", tmp_path / "r.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    small = ["--epochs", "1", "--hidden", "4", "--device", "cpu", "--out", str(out)]
+    result = CliRunner().invoke(app, ["evaluate", str(file), *small])
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "warning: the classes are imbalanced: always predicting '0' has an accuracy" in text
+    assert "warning: pooling is trivial: 100 % of the graphs" in text
+    pattern = (
+        r"balanced accuracy [\d.]+ ± [\d.]+ %, macro F1 [\d.]+ ± [\d.]+, ROC AUC [\d.]+ ± [\d.]+"
+    )
+    assert re.search(pattern, text)
+
+
 # --- the command ---------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,9 @@ from diffpool.cli.display import print_outcome
 from diffpool.data import GraphDataset, as_raw, embedded
 from diffpool.data.convert import with_answers
 from diffpool.experiments import settings_for, train_once
+from diffpool.experiments.checkpoint import load_checkpoint, save_checkpoint
 from diffpool.experiments.report import as_markdown
+from diffpool.training import Epoch
 
 ADJACENCY = np.ones((3, 3)) - np.eye(3)
 
@@ -94,3 +96,55 @@ def test_a_report_without_a_confusion_matrix(
     assert json.loads((tmp_path / "report.json").read_text())["test"]["confusion"] is None
     assert "Confusion" not in (tmp_path / "report.md").read_text()
     print_outcome(outcome)
+
+
+def test_the_report_says_that_the_training_was_interrupted_and_counts_the_time_of_all_parts(
+    raw: GraphDataset, tmp_path: Path
+) -> None:
+    def stop(row: Epoch) -> None:
+        if row.epoch == 2:
+            raise KeyboardInterrupt
+
+    method = settings_for("diffpool", "embedded", epochs=4, hidden=4)
+    train_once(method, raw, tmp_path, stop)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["interrupted"], report["stopped_early"]) == (True, False)
+    assert "Interrupted after epoch 2 of 4" in (tmp_path / "report.md").read_text()
+    path = tmp_path / "checkpoint.safetensors"
+    checkpoint = load_checkpoint(path)
+    checkpoint.epochs = tuple(replace(row, seconds=1000.0) for row in checkpoint.epochs)
+    save_checkpoint(path, checkpoint)
+    assert train_once(method, raw, tmp_path, resume=True).seconds > 2000
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["seconds"] > 2000
+    assert not report["interrupted"]
+    assert "Interrupted" not in (tmp_path / "report.md").read_text()
+
+
+def test_the_report_says_that_the_training_stopped_early(raw: GraphDataset, tmp_path: Path) -> None:
+    method = settings_for("diffpool", "embedded", epochs=99, patience=1, hidden=4)
+    outcome = train_once(method, raw, tmp_path)
+    epochs = len(outcome.epochs)
+    assert epochs < 99
+    assert outcome.stopped_early
+    message = f"topped after epoch {epochs}: no lower validation loss for 1 epoch"
+    assert message in (tmp_path / "report.md").read_text()
+    assert json.loads((tmp_path / "report.json").read_text())["stopped_early"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({}, "ratio 0.1,"),
+        ({"poolings": 2}, "ratio 0.25,"),
+        ({"ratio": 0.5}, "ratio 0.5,"),
+        ({"clusters": (3,)}, "ratio not used,"),
+        ({"poolings": 0}, "ratio not used,"),
+    ],
+)
+def test_the_report_shows_the_ratio_that_was_used(
+    changes: dict, shown: str, raw: GraphDataset, tmp_path: Path
+) -> None:
+    method = settings_for("diffpool", "embedded", epochs=1, hidden=4, **changes)
+    train_once(method, raw, tmp_path)
+    assert shown in (tmp_path / "report.md").read_text()

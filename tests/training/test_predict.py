@@ -301,6 +301,33 @@ def test_standard_output_has_the_predictions_and_nothing_else(
     assert not Path("-").exists()
 
 
+@pytest.mark.parametrize("name", ["p.parquet", "p.tsv", "p"])
+def test_an_unknown_ending_is_an_error(name: str, file: Path, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / name
+    result = run("predict", model, file, "--out", out)
+    assert str(result.exception) == (
+        f"expected --out to end in .csv, .jsonl or .txt, got {out}: rename it, or choose --format csv or --format jsonl"
+    )
+    assert run("predict", model, file, "--out", out, "--format", "csv").exit_code == 0
+
+
+def test_a_folder_instead_of_a_file_is_an_error(file: Path, model: Path, tmp_path: Path) -> None:
+    result = run("predict", model, file, "--out", tmp_path)
+    assert str(result.exception) == (
+        f"expected --out to be a file, got the folder {tmp_path}: add a name, such as {tmp_path / 'predictions.csv'}"
+    )
+
+
+def test_the_summary_of_predictions_on_standard_output_goes_to_standard_error(
+    file: Path, model: Path
+) -> None:
+    result = run("predict", model, file, "--out", "-", "--json", "--quiet")
+    assert result.stdout.startswith("graph,label,prediction")
+    facts = json.loads(result.stderr)
+    assert (facts["predictions"], facts["out"]) == (40, "-")
+    assert facts["scores"]["graphs"] == 40
+
+
 def test_an_unknown_format_is_an_error(file: Path, model: Path) -> None:
     result = run("predict", model, file, "--out", "-", "--format", "xml")
     assert str(result.exception) == "expected --format to be csv or jsonl, got 'xml'"
@@ -406,7 +433,7 @@ def test_regression_targets_are_trained_on_and_predicted(tmp_path: Path) -> None
     path.write_text("\n".join(json.dumps(line) for line in lines))
     result = run("train", path, "--out", tmp_path / "m", "--features", "constant", *SMALL)
     assert result.exit_code == 0, result.output
-    assert "1 targets" in " ".join(result.output.split())
+    assert "1 target," in " ".join(result.output.split())
     assert "test MAE" in result.output
     assert run("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv").exit_code == 0
     rows = rows_of(tmp_path / "p.csv")
@@ -430,6 +457,47 @@ def test_classes_keep_their_type_on_the_command_line(labels: list, tmp_path: Pat
     found = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert [line["prediction"] for line in found] == [line["label"] for line in lines]
     assert {type(line["prediction"]) for line in found} == {type(labels[0])}
+
+
+@pytest.mark.parametrize("part", [1, 2, 1000])
+def test_molecules_that_cannot_be_read_have_empty_predictions_on_request(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rdkit")
+    monkeypatch.setattr("diffpool.cli.commands.PART", part)
+    file, new = tmp_path / "m.csv", tmp_path / "new.csv"
+    rows = [f"{'C' * (1 + i % 4)}O,{i % 2}" for i in range(40)]
+    file.write_text("\n".join(["smiles,active", *rows, "C1,0"]))
+    new.write_text("id,smiles\na,C1\nb,CCO\nc,\nd,CO\n")
+    train = ["train", file, "--label", "active", "--out", tmp_path / "m", *SMALL]
+    assert "--skip-invalid" in str(run(*train).exception)
+    trained = run(*train, "--skip-invalid")
+    assert trained.exit_code == 0, trained.output
+    assert json.loads((tmp_path / "m" / "report.json").read_text())["graphs"] == 40
+    out = tmp_path / "p.csv"
+    assert "--skip-invalid" in str(run("predict", tmp_path / "m", new, "--out", out).exception)
+    result = run("predict", tmp_path / "m", new, "--out", out, "--skip-invalid")
+    assert result.exit_code == 0, result.output
+    found = rows_of(out)
+    assert [(row["graph"], row["id"]) for row in found] == [
+        ("0", "a"),
+        ("1", "b"),
+        ("2", "c"),
+        ("3", "d"),
+    ]
+    assert [bool(row["prediction"]) for row in found] == [False, True, False, True]
+    assert [bool(row["p_0"]) for row in found] == [False, True, False, True]
+    text = " ".join(result.output.split())
+    assert (
+        "no prediction for 2 rows, because RDKit cannot read the molecule: line 2, line 4" in text
+    )
+    result = run(
+        "predict", tmp_path / "m", new, "--out", tmp_path / "p.jsonl", "--skip-invalid", "--json"
+    )
+    assert json.loads(result.stdout)["skipped"] == 2
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [line["prediction"] is None for line in lines] == [True, False, True, False]
+    assert lines[0].keys() == lines[1].keys()
 
 
 def test_the_columns_of_a_csv_file_are_in_the_predictions(tmp_path: Path) -> None:
