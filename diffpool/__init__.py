@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from diffpool.builder import build
     from diffpool.data import GraphDataset, RawGraphs, as_raw, embedded, load_dataset, read_graphs
     from diffpool.estimator import DiffPoolClassifier, DiffPoolRegressor
+    from diffpool.experiments import tune
     from diffpool.graphs import DenseGraphs, SparseGraphs
     from diffpool.nn import DiffPool, GraphClassifier
     from diffpool.training import TrainedModel, Training, load_model, save_model, train
+    from diffpool.tuned_estimator import TunedClassifier, TunedRegressor
 
 __version__ = VERSION
 
@@ -33,6 +35,8 @@ __all__ = [
     "SparseGraphs",
     "TrainedModel",
     "Training",
+    "TunedClassifier",
+    "TunedRegressor",
     "__version__",
     "as_raw",
     "build",
@@ -42,6 +46,7 @@ __all__ = [
     "read_graphs",
     "save_model",
     "train",
+    "tune",
 ]
 
 __getattr__ = lazy_names(
@@ -51,9 +56,11 @@ __getattr__ = lazy_names(
         "builder": "build",
         "data": "GraphDataset RawGraphs as_raw embedded load_dataset read_graphs",
         "estimator": "DiffPoolClassifier DiffPoolRegressor",
+        "experiments": "tune",
         "graphs": "DenseGraphs SparseGraphs",
         "nn": "DiffPool GraphClassifier",
         "training": "TrainedModel Training load_model save_model train",
+        "tuned_estimator": "TunedClassifier TunedRegressor",
     },
 )
 

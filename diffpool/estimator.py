@@ -29,7 +29,7 @@ from diffpool.data.convert.values import as_array, check_count, given_classes, g
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for, trivial_pooling
 from diffpool.experiments.advice import check_classes
-from diffpool.experiments.methods import METHOD_SETTINGS, default_text
+from diffpool.experiments.methods import METHOD_SETTINGS, Method, default_text
 from diffpool.training import Epoch, TrainedModel
 from diffpool.training.devices import select_device
 
@@ -116,14 +116,17 @@ class _Estimator(BaseEstimator):
             warnings.warn(message, stacklevel=3)
         if weights is not None:
             dataset = replace(dataset, weights=torch.from_numpy(weights).to(dataset.x))
-        fold = self._fold(dataset, method.training.seed)
-        outcome = fit(method, dataset, fold, watch=self._watch)
-        self.model_: TrainedModel = outcome.trained
-        self.history_: tuple[Epoch, ...] = outcome.epochs
+        self._train(method, dataset)
         self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         if isinstance(graphs, np.ndarray) and graphs.dtype == object and graphs.ndim == 2:
             self.n_features_in_ = graphs.shape[1]  # a list of graphs has no columns
         return self
+
+    def _train(self, method: Method, dataset: GraphDataset) -> None:
+        fold = self._fold(dataset, method.training.seed)
+        outcome = fit(method, dataset, fold, watch=self._watch)
+        self.model_: TrainedModel = outcome.trained
+        self.history_: tuple[Epoch, ...] = outcome.epochs
 
     def _seed(self) -> int:
         """`random_state` if it is given, otherwise `seed`."""

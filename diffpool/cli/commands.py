@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, cast
 import typer
 from rich.console import Console
 
-from diffpool.cli.completion import complete_dataset
+from diffpool.cli.completion import complete_dataset, complete_grid
 from diffpool.cli.display import (
     advise,
     console,
@@ -40,6 +40,7 @@ from diffpool.cli.display import (
 )
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
 from diffpool.cli.options import (
+    Cohort,
     Command,
     DataDir,
     Device,
@@ -47,6 +48,7 @@ from diffpool.cli.options import (
     EdgeAttributes,
     Grid,
     HelpAll,
+    InnerFolds,
     Inputs,
     Json,
     KernelOptions,
@@ -236,13 +238,15 @@ def evaluate(
     run: Run,
     device: Device,
     grid: Grid = None,
-    cohort: Annotated[
+    trials: Annotated[
         int | None,
         typer.Option(
-            help="Maximum number of models to train side by side.",
-            show_default="depends on the device",
+            help="For **nested**: try only this many points of the grid, spread evenly.",
+            show_default="all",
         ),
     ] = None,
+    inner_folds: InnerFolds = 1,
+    cohort: Cohort = None,
     as_json: Json = False,
     quiet: Quiet = False,
     help_all: HelpAll = False,
@@ -281,7 +285,7 @@ def evaluate(
         from diffpool.experiments import choose_protocol, needs_edges, prepared
         from diffpool.experiments import evaluate as evaluate_network
 
-        rules = choose_protocol(protocol or "tenfold", grid, settings)
+        rules = choose_protocol(protocol or "tenfold", grid, settings, trials, inner_folds)
         device_name = device.select()
         edges = needs_edges(chosen, rules)
         graphs = _load(dataset, run.seed, data, edges, target, quiet=quiet)
@@ -299,6 +303,116 @@ def evaluate(
     else:
         print_evaluation(console, result)
         shown.print(f"recorded in {run.out}")
+
+
+@app.command(cls=Command, epilog=listing(Methods=METHODS))
+@with_options
+def tune(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
+            autocompletion=complete_dataset,
+        ),
+    ],
+    method: Annotated[str, name_option("Method to tune", METHODS)] = "diffpool",
+    out: Annotated[Path, typer.Option(help="Folder for the model and the trials.")] = Path(
+        "runs/tuned"
+    ),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the model in OUT, if there is one.")
+    ] = False,
+    trials: Annotated[int, typer.Option(help="Number of settings to try.")] = 24,
+    max_time: Annotated[
+        float | None,
+        typer.Option(help="Start no new trials after this many seconds.", show_default="no limit"),
+    ] = None,
+    inner_folds: InnerFolds = 1,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A setting and the values to try, such as `hidden=32,64`; may be repeated.",
+            metavar="NAME=VALUE,VALUE",
+            show_default="the usual settings of the method",
+            autocompletion=complete_grid,
+        ),
+    ] = None,
+    seed: Seed = 0,
+    *,
+    device: Device,
+    cohort: Cohort = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    help_all: HelpAll = False,
+    data: Inputs,
+    target: Target = None,
+    settings: Settings,
+) -> None:
+    """Choose settings for a data set, and train an ensemble of models with the best ones.
+
+    A tenth of the graphs is kept for the test. Settings are tried on the rest: points of a search space, spread evenly;
+    the worse half stops early. A greedy selection on validation graphs gives the settings of each of `--ensemble`
+    members (default 10), and `diffpool predict` averages their predictions. Settings that are given as options are not
+    searched over.
+
+    OUT receives the model, **trials.csv** (the settings that were tried, the best ones first) and **tuning.json** (the
+    scores on the test graphs). If the command is interrupted, run it again to continue.
+
+    **Examples**
+
+    - `diffpool tune graphs.jsonl --trials 12`
+
+    - `diffpool tune molecules.csv --label active --max-time 600 --ensemble 5`
+
+    - `diffpool tune ENZYMES --grid readout=sum,max --grid dropout=0,0.5 --inner-folds 5`
+    """
+    members = settings.pop("ensemble", 10)
+    chosen = settings_for(method, dataset, seed=seed, **settings)
+    given = parse_grid(grid or ())
+    from diffpool.experiments import Nested, needs_edges, prepared, space_for
+    from diffpool.experiments import tune as tune_network
+
+    space = given or space_for(chosen, list(settings))
+    if both := [name for name, _ in given if name in settings]:
+        raise SettingError(
+            f"{both[0]} is given both as a setting and in the grid: remove one of them"
+        )
+    device_name = device.select()
+    _check_out(out, overwrite)
+    shown = progress_console(quiet, stderr=as_json)
+    edges = needs_edges(chosen, Nested(grid=space, trials=trials))
+    graphs = _load(dataset, seed, data, edges, target, quiet=quiet).to(device_name)
+    with preparing_bar(shown) as preparing:
+        chosen, graphs = prepared(chosen, graphs, preparing)
+    describe(graphs, chosen, shown)
+    title = f"tuning {chosen.name} on {graphs.name}: {trials} trials, {members} members"
+    with _resumable("models are kept"), evaluation_display(shown, title) as watch:
+        result = tune_network(
+            chosen,
+            graphs,
+            out=out,
+            space=space,
+            trials=trials,
+            ensemble=members,
+            inner_folds=inner_folds,
+            max_seconds=max_time,
+            seed=seed,
+            cohort=cohort,
+            overwrite=overwrite,
+            watch=watch,
+            notify=shown.print,
+        )
+    if as_json:
+        facts = {"best_settings": result.best_settings, "trials": len(result.trials)}
+        facts |= {"members": members, "test": result.test, "seconds": result.seconds}
+        _print_json({**facts, "out": str(out)})
+        return
+    for trial in [trial for trial in result.trials if trial.members][:10]:
+        words = [f"{name} {METHOD_SETTINGS[name].show(v)}" for name, v in trial.settings.items()]
+        plural = "member" if trial.members == 1 else "members"
+        console.print(f"{trial.members} {plural}: {', '.join(words)}", soft_wrap=True)
+    print_scores(console, result.test, "test ")
+    shown.print(f"written to {out}   ({result.seconds:.0f} s)")
 
 
 def _evaluate_kernel(
@@ -328,12 +442,12 @@ def _evaluate_kernel(
 
 
 @contextmanager
-def _resumable() -> Iterator[None]:
+def _resumable(finished: str = "folds are recorded") -> Iterator[None]:
     """Explain how to continue after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
-        _stop("stopped. Finished folds are recorded: run the same command again to continue.")
+        _stop(f"stopped. Finished {finished}: run the same command again to continue.")
 
 
 def _check_kernel_options(context: typer.Context, method: str) -> None:

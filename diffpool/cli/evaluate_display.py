@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from diffpool.cli.display import LINE_SECONDS
 from diffpool.experiments.status import KernelStatus, Status
@@ -58,6 +59,7 @@ def line(status: AnyStatus) -> str:
         f"{status.active} in training, epoch {status.epoch}/{status.max_epochs}, "
         f"{_validation(status)}{_rate(status):,.0f} graphs/s, "
         f"at most {duration(status.seconds_left)} left"
+        + (f"; best so far {status.leaders[0]}" if status.leaders else "")
     )
 
 
@@ -82,7 +84,7 @@ def _view(title: str, status: AnyStatus) -> RenderableType:
         f"{_rate(status):,.0f} graphs/s, {status.active} models side by side",
         f"at most {duration(status.seconds_left)} left",
     )
-    return Group(title, table)
+    return Group(title, table, *(Text(f"  {leader}") for leader in status.leaders))
 
 
 def _add_bars(table: Table, *bars: tuple[str, int, int]) -> None:

@@ -237,6 +237,21 @@ Grid = Annotated[
 ]
 
 
+InnerFolds = Annotated[
+    int,
+    typer.Option(
+        help="Validate the settings of a search by cross-validation with this many folds; 1: on one validation part."
+    ),
+]
+Cohort = Annotated[
+    int | None,
+    typer.Option(
+        help="Maximum number of models to train side by side.",
+        show_default="depends on the device",
+    ),
+]
+
+
 class Settings(dict[str, Any]):
     """The settings given on the command line, by name."""
 

@@ -37,11 +37,14 @@ if TYPE_CHECKING:
     )
     from diffpool.experiments.records import Record, append_records, read_records
     from diffpool.experiments.report import write_report
+    from diffpool.experiments.selection import DEFAULT_SPACE, space_for
     from diffpool.experiments.single_run import Outcome, fit, train_once
     from diffpool.experiments.status import KernelStatus, Status
+    from diffpool.experiments.tuning import Trial, Tuned, tune
 
 __all__ = [
     "DEFAULT_GRID",
+    "DEFAULT_SPACE",
     "KERNEL_METHODS",
     "KERNEL_PROTOCOLS",
     "METHODS",
@@ -59,6 +62,8 @@ __all__ = [
     "Record",
     "Status",
     "Tenfold",
+    "Trial",
+    "Tuned",
     "append_records",
     "choose_kernel_protocol",
     "choose_protocol",
@@ -75,8 +80,10 @@ __all__ = [
     "prepared",
     "read_records",
     "settings_for",
+    "space_for",
     "train_once",
     "trivial_pooling",
+    "tune",
     "write_report",
 ]
 
@@ -93,6 +100,8 @@ __getattr__ = lazy_names(
         "records": "Record append_records read_records",
         "report": "write_report",
         "single_run": "Outcome fit train_once",
+        "selection": "DEFAULT_SPACE space_for",
         "status": "KernelStatus Status",
+        "tuning": "Trial Tuned tune",
     },
 )

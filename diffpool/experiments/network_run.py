@@ -70,20 +70,25 @@ class NetworkRun:
         self.saved = time.monotonic()
         self.deadline: float | None = None  # for starting to try settings; see `time.monotonic`
 
-    def train(self, size: int | None) -> None:
+    def train(self, size: int | None, again: bool = False) -> None:
         """Continue from the checkpoint until every fold is recorded, with `size` models side by side.
 
-        The checkpoint stays: see `finish`.
+        The checkpoint stays: see `finish`. `again`: until every model is in the checkpoint, because it is needed, even
+        if the folds are recorded.
         """
         self.checkpoint = load_checkpoint(self.path, self.notify)
         if self.dataset.x.is_cuda:
             torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
         self._record()
-        while not self.records.complete:
+        while not self.records.complete or (again and self._open_tasks()):
             self._skip_late_points()
             tasks = self._next_tasks(size)
             if not self._train_cohort(tasks):
                 self._halve(len(tasks))
+
+    def _open_tasks(self) -> bool:
+        done = self.checkpoint.done
+        return any(task.name not in done for task in self.protocol.tasks(self.plan, done))
 
     def finish(self) -> None:
         """Remove the checkpoint: the records are complete, and nothing else is needed."""
@@ -224,4 +229,5 @@ class NetworkRun:
             graphs=graphs,
             seconds=cohort.seconds,
             seconds_left=left * cohort.seconds / max(graphs, 1),
+            leaders=self.protocol.leaders(self.plan, self.checkpoint.done),
         )

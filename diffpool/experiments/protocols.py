@@ -18,7 +18,7 @@ import numpy as np
 from diffpool.data import Fold, hold_out, stratified_folds
 from diffpool.errors import SettingError, TrainingError, did_you_mean
 from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid
-from diffpool.experiments.methods import Method, with_settings
+from diffpool.experiments.methods import METHOD_SETTINGS, Method, with_settings
 from diffpool.experiments.plan import (
     FOLDS,
     FoldScore,
@@ -37,11 +37,17 @@ from diffpool.training.cohort import Cohort
 from diffpool.training.ensemble import ensemble_scores, mean_outputs
 from diffpool.training.metrics import class_scores, regression_metrics
 
+SHOWN = 5  # settings in a display
+
 
 class _Protocol:
     def losers(self, tasks: Sequence[Task], cohort: Cohort) -> list[int]:
         """The models of a cohort that need no further training after this epoch."""
         return []
+
+    def leaders(self, plan: Plan, done: Results) -> tuple[str, ...]:
+        """The best settings so far, for displays; none if the protocol does not search, or in several folds."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -152,14 +158,14 @@ class Nested(_Protocol):
         ]
         if not all(task.name in done for task in selection):
             return selection
-        final = [t for r, f in plan.fold_indices() for t in self._final(plan, done, r, f)]
+        final = [t for r, f in plan.fold_indices() for t in self.final_tasks(plan, done, r, f)]
         return selection + final
 
     def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
         scores = []
         selected = {task.name for task in self.tasks(plan, {})} <= done.keys()
         for repeat, fold in plan.fold_indices() if selected else ():
-            final = self._final(plan, done, repeat, fold)
+            final = self.final_tasks(plan, done, repeat, fold)
             if not all(task.name in done for task in final):
                 continue
             tried = self.trial_results(plan, done, repeat, fold)
@@ -222,6 +228,18 @@ class Nested(_Protocol):
             found += [m for own in order[-(-len(order) // 2) :] for m in own]
         return found
 
+    def leaders(self, plan: Plan, done: Results) -> tuple[str, ...]:
+        if len(plan.fold_indices()) > 1:
+            return ()
+        found = []
+        for point, tasks in zip(self.points, self._selection(plan, 0, 0), strict=True):
+            if all(task.name in done and not done[task.name].failed for task in tasks):
+                order = rank([done[task.name] for task in tasks])
+                score = f"loss {order[1]:.3f}" if order[0] == 0 else f"{-100 * order[0]:.1f} %"
+                shown = [f"{name} {METHOD_SETTINGS[name].show(v)}" for name, v in point.items()]
+                found.append((order, f"{score}: {', '.join(shown)}"))
+        return tuple(text for _, text in sorted(found)[:SHOWN])
+
     def _selection(self, plan: Plan, repeat: int, fold: int) -> list[list[Task]]:
         """The models of each point, one for each inner fold."""
         splits = self._inner_splits(plan, repeat, fold)
@@ -269,7 +287,8 @@ class Nested(_Protocol):
             return [best] * self.final_runs
         return choose_members([joined([r.held_out for r in own]) for own in tried], members)
 
-    def _final(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
+    def final_tasks(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
+        """The models that are trained with the chosen settings and tested."""
         changes = [self.points[number] for number in self.chosen(plan, done, repeat, fold)]
         if plan.method.training.ensemble > 1:
             return member_tasks(plan, repeat, fold, "final", changes)

@@ -24,6 +24,7 @@ class Status:
     graphs: int  # training graphs seen by these models so far
     seconds: float  # training time of these models so far
     seconds_left: float  # at most: models may stop early
+    leaders: tuple[str, ...] = ()  # of a search: the best settings so far, the best one first
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,99 @@
+"""Estimators for scikit-learn that choose their settings: `fit` is `diffpool tune`."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from diffpool.data import GraphDataset
+from diffpool.estimator import DiffPoolClassifier, DiffPoolRegressor, _Estimator
+from diffpool.experiments import Method, Trial, make_grid, space_for, tune
+from diffpool.experiments.tuning import MEMBERS, TRIALS
+
+
+class _Tuned(_Estimator):
+    """The common part of the tuned classifier and the tuned regressor."""
+
+    def __init__(
+        self,
+        method: str = "diffpool",
+        *,
+        trials: int = TRIALS,
+        space: Mapping[str, Sequence[Any]] | None = None,
+        inner_folds: int = 1,
+        max_seconds: float | None = None,
+        **settings: Any,
+    ):
+        super().__init__(method, **settings)
+        self.trials = trials
+        self.space = space
+        self.inner_folds = inner_folds
+        self.max_seconds = max_seconds
+
+    def _train(self, method: Method, dataset: GraphDataset) -> None:
+        given = [name for name in PARAMETER_NAMES if getattr(self, name) is not None]
+        names = ["clusters" if name == "num_clusters" else name for name in given]
+        space = space_for(method, names) if self.space is None else make_grid(self.space)
+        with tempfile.TemporaryDirectory(prefix="diffpool-tune-") as folder:
+            found = tune(
+                method,
+                dataset,
+                out=Path(folder) / "model",
+                space=space,
+                trials=self.trials,
+                ensemble=MEMBERS if self.ensemble is None else self.ensemble,
+                inner_folds=self.inner_folds,
+                max_seconds=self.max_seconds,
+                seed=method.training.seed,
+            )
+        self.model_ = found.model
+        self.trials_: tuple[Trial, ...] = found.trials
+        self.best_params_ = dict(found.best_settings)
+        self.test_scores_: dict[str, Any] = found.test
+
+
+def _signature() -> inspect.Signature:
+    """The parameters of a search, and those of the plain estimators."""
+    own = inspect.signature(_Tuned.__init__).parameters
+    plain = inspect.signature(_Estimator.__init__).parameters
+    names = ("trials", "space", "inner_folds", "max_seconds")
+    parameters = [p for p in plain.values() if p.kind is not p.KEYWORD_ONLY]
+    parameters += [own[name] for name in names]
+    parameters += [p for p in plain.values() if p.kind is p.KEYWORD_ONLY]
+    return inspect.Signature(parameters)
+
+
+_Tuned.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
+PARAMETER_NAMES = [
+    name
+    for name, p in inspect.signature(_Estimator.__init__).parameters.items()
+    if p.default is None and name not in ("node_attributes", "edge_attributes", "random_state")
+]
+
+
+class TunedClassifier(_Tuned, DiffPoolClassifier):
+    """A graph classifier that chooses its settings and averages several models: see `diffpool.experiments.tune`.
+
+    Args:
+        method: The name of a method, as in `diffpool tune --method`.
+        trials: Number of settings to try.
+        space: Names of settings and the values to try; by default the usual ones of the method.
+        inner_folds: Validate by cross-validation with this many folds; 1 for a single validation part.
+        max_seconds: Start no new trials after this time.
+        settings: See `DiffPoolClassifier`. Settings that are given are not searched over; `ensemble` is the number of
+            members, by default 10.
+
+    Attributes:
+        classes_: The classes, in the order of the columns of `predict_proba`.
+        model_: The `TrainedModel`, an ensemble.
+        best_params_: The settings of the best trial.
+        trials_: A `Trial` for each of the settings, the best one first.
+        test_scores_: Metrics on the tenth of the graphs that took no part in training or selection.
+    """
+
+
+class TunedRegressor(_Tuned, DiffPoolRegressor):
+    """A regressor that chooses its settings and averages several models; parameters as of `TunedClassifier`."""
