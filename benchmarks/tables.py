@@ -190,6 +190,35 @@ def nested() -> str | None:
     return "\n" + "\n".join([*head, *rows]) + "\n"
 
 
+def ensembles() -> str | None:
+    """Ensembles next to their members: accuracy, expected calibration error, and how well the entropy sorts errors."""
+    rows = []
+    for run in _runs(_results()):
+        if "members" in run[0]["details"]:
+            found = [record["details"] for record in run]
+            members = [mean(own["member_accuracies"]) for own in found]
+            errors = [mean(own["member_calibration_errors"]) for own in found]
+            cells = [
+                run[0]["dataset"],
+                f"{run[0]['method']}, {run[0]['protocol']}",
+                f"{mean(members):.1f}",
+                _accuracy(run),
+                f"{mean(errors):.3f}",
+                f"{mean(own['calibration_error'] for own in found):.3f}",
+                f"{mean(own['certain_half'] for own in found):.1f}",
+                f"{mean(own['uncertain_half'] for own in found):.1f}",
+            ]
+            rows.append(f"| {' | '.join(cells)} |")
+    if not rows:
+        return None
+    head = [
+        "| data set | method | one member, % | ensemble, % | calibration error, one | ensemble "
+        "| certain half, % | the rest, % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    return "\n" + "\n".join([*head, *sorted(rows)]) + "\n"
+
+
 def _results() -> list[Path]:
     paths = sorted((ROOT / "results").glob("*.jsonl"))
     return [path for path in paths if path.name != TUNING]
@@ -239,7 +268,7 @@ def _result(records: list[dict[str, Any]]) -> str:
 
 
 # Settings that have their own column or words in a row, or that depend on the data.
-NOT_LISTED = ("poolings", "epochs", "patience", "seed", "sorted_nodes", "field_count")
+NOT_LISTED = ("poolings", "epochs", "patience", "seed", "ensemble", "sorted_nodes", "field_count")
 
 
 def _accuracy(records: list[dict[str, Any]]) -> str:
@@ -265,7 +294,7 @@ def _settings(records: list[dict[str, Any]]) -> str:
     epochs = first["settings"]["training"]["epochs"]
     counted = f"{poolings} {'pooling' if poolings == 1 else 'poolings'}, at most {epochs} epochs"
     words = [first["features"], counted]
-    method, chosen = METHODS[first["method"]], []
+    method, chosen = METHODS[first["method"].split(",")[0]], []  # without ", ensemble of N"
     for part, usual in (("architecture", method.architecture), ("training", method.training)):
         for name, default in json.loads(json.dumps(asdict(usual))).items():
             values = [record["settings"][part].get(name, default) for record in records]
@@ -282,7 +311,13 @@ def _settings(records: list[dict[str, Any]]) -> str:
 
 def filled(text: str) -> str:
     """Replace everything between `<!-- generated: NAME -->` and `<!-- end -->` by the current table."""
-    for name, table in {**TABLES, "results": results, "tuning": tuning, "nested": nested}.items():
+    for name, table in {
+        **TABLES,
+        "results": results,
+        "tuning": tuning,
+        "nested": nested,
+        "ensembles": ensembles,
+    }.items():
         before, start, rest = text.partition(f"<!-- generated: {name} -->")
         if start:
             _, end, after = rest.partition("<!-- end -->")
