@@ -378,30 +378,31 @@ def tune(
             f"{both[0]} is given both as a setting and in the grid: remove one of them"
         )
     device_name = device.select()
-    _check_out(out, overwrite)
     shown = progress_console(quiet, stderr=as_json)
-    edges = needs_edges(chosen, Nested(grid=space, trials=trials))
-    graphs = _load(dataset, seed, data, edges, target, quiet=quiet).to(device_name)
-    with preparing_bar(shown) as preparing:
-        chosen, graphs = prepared(chosen, graphs, preparing)
-    describe(graphs, chosen, shown)
-    title = f"tuning {chosen.name} on {graphs.name}: {trials} trials, {members} members"
-    with _resumable("models are kept"), evaluation_display(shown, title) as watch:
-        result = tune_network(
-            chosen,
-            graphs,
-            out=out,
-            space=space,
-            trials=trials,
-            ensemble=members,
-            inner_folds=inner_folds,
-            max_seconds=max_time,
-            seed=seed,
-            cohort=cohort,
-            overwrite=overwrite,
-            watch=watch,
-            notify=shown.print,
-        )
+    with _no_empty_folder(out):
+        _check_out(out, overwrite)
+        edges = needs_edges(chosen, Nested(grid=space, trials=trials))
+        graphs = _load(dataset, seed, data, edges, target, quiet=quiet).to(device_name)
+        with preparing_bar(shown) as preparing:
+            chosen, graphs = prepared(chosen, graphs, preparing)
+        describe(graphs, chosen, shown)
+        title = f"tuning {chosen.name} on {graphs.name}: {trials} trials, {members} members"
+        with _resumable("models are kept"), evaluation_display(shown, title) as watch:
+            result = tune_network(
+                chosen,
+                graphs,
+                out=out,
+                space=space,
+                trials=trials,
+                ensemble=members,
+                inner_folds=inner_folds,
+                max_seconds=max_time,
+                seed=seed,
+                cohort=cohort,
+                overwrite=overwrite,
+                watch=watch,
+                notify=shown.print,
+            )
     if as_json:
         facts = {"best_settings": result.best_settings, "trials": len(result.trials)}
         facts |= {"members": members, "test": result.test, "seconds": result.seconds}

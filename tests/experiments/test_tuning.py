@@ -195,8 +195,12 @@ def test_the_command_tunes_own_graphs_and_predicts(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, ["predict", str(out), str(file), "--out", str(predictions)])
     assert again.exit_code == 0, again.output
     assert len(predictions.read_text().splitlines()) == 61
+    words[3] = str(tmp_path / "new")
     refused = CliRunner().invoke(app, [*words, "--hidden", "4"])
-    assert refused.exit_code != 0
+    assert "hidden is given both as a setting and in the grid" in str(refused.exception)
+    refused = CliRunner().invoke(app, [*words, "--ensemble", "1"])
+    assert "expected ensemble to be an integer from 2" in str(refused.exception)
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_command_prints_json(tmp_path: Path) -> None:
