@@ -423,7 +423,11 @@ def test_damaged_molecules_raise_nothing_but_the_projects_errors(
             with path.open(encoding="utf-8-sig", newline="") as file:
                 rows = list(csv.DictReader(file))
             names = {name.strip(): name for name in rows[0]}
-            molecules = [chem.MolFromSmiles(row[names["smiles"]].strip()) for row in rows]
+            if "smiles" in names:
+                smiles = names["smiles"]
+            else:  # the case of the letters does not matter if there is one such column
+                (smiles,) = [given for name, given in names.items() if name.lower() == "smiles"]
+            molecules = [chem.MolFromSmiles(row[smiles].strip()) for row in rows]
             assert raw.sizes.tolist() == [molecule.GetNumAtoms() for molecule in molecules]
             assert raw.num_edges == 2 * sum(molecule.GetNumBonds() for molecule in molecules)
             assert raw.classes is not None
