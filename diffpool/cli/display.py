@@ -136,8 +136,8 @@ def print_outcome(outcome: Outcome) -> None:
         if (metrics := outcome.metrics("validation")) is not None:
             print_scores(console, metrics, "validation ", matrix=False)
     if outcome.stopped_early:
-        patience = outcome.card.training.patience
-        console.print(early_stop(len(outcome.epochs), patience))
+        training = outcome.card.training
+        console.print(early_stop(len(outcome.epochs), training.patience, training.monitor))
     if (metrics := outcome.metrics("test")) is not None:
         print_scores(console, metrics, "test ")
 

@@ -210,8 +210,8 @@ class Nested(_Protocol):
     def losers(self, tasks: Sequence[Task], cohort: Cohort) -> list[int]:
         """Successive halving: after 1/8, 1/4 and 1/2 of the epochs, the worse half of the points of each fold stops.
 
-        Points are compared by the lowest validation loss so far, the mean over the inner folds. Only points in the same
-        cohort compete, with the same architecture: others are trained at another time.
+        Points are compared by their best validation score so far, the mean over the inner folds. Only points in the
+        same cohort compete, with the same architecture: others are trained at another time.
         """
         rungs = {task.method.training.epochs // part for task in tasks for part in (8, 4, 2)}
         if not self.halving or cohort.epoch not in rungs:
@@ -224,7 +224,7 @@ class Nested(_Protocol):
                 losses.setdefault(fold, {}).setdefault(point, []).append(m)
         found = []
         for rivals in losses.values():
-            order = sorted(rivals.values(), key=lambda own: float(cohort.best_loss[own].mean()))
+            order = sorted(rivals.values(), key=cohort.standing)
             found += [m for own in order[-(-len(order) // 2) :] for m in own]
         return found
 
@@ -390,8 +390,12 @@ def choose_protocol(
         raise SettingError(
             f"the protocol {name} takes no trials or inner folds: only nested searches over settings"
         )
-    if isinstance(protocol, Paper) and "patience" in fixed:
-        raise SettingError("the protocol paper trains to the last epoch: patience does not apply")
+    if isinstance(protocol, Paper):
+        for setting in ("patience", "monitor"):
+            if setting in fixed:
+                raise SettingError(
+                    f"the protocol paper trains to the last epoch: {setting} does not apply"
+                )
     if isinstance(protocol, Nested):
         given = parse_grid(grid or ())
         if both := [name for name, _ in given if name in fixed]:

@@ -33,7 +33,12 @@ KERNEL_PACKAGES = (
 
 # Settings that did not exist when the first results were recorded. With these values a model is the same as before, so
 # they are left out of the key: otherwise every new setting would change the keys of all existing records.
-LATER_TRAINING: dict[str, Any] = {"dropout": 0.0, "class_weight": None, "ensemble": 1}
+LATER_TRAINING: dict[str, Any] = {
+    "dropout": 0.0,
+    "class_weight": None,
+    "ensemble": 1,
+    "monitor": "loss",
+}
 LATER_PROTOCOL: dict[str, Any] = {"trials": None, "inner_folds": 1, "halving": False}
 LATER_ARCHITECTURE: dict[str, Any] = {
     "min_clusters": 1,

@@ -140,10 +140,11 @@ def _epochs(report: dict[str, Any]) -> str:
     )
 
 
-def early_stop(epochs: int, patience: int) -> str:
+def early_stop(epochs: int, patience: int, monitor: str) -> str:
     """Why a training stopped before its last epoch."""
     waited = "1 epoch" if patience == 1 else f"{patience} epochs"
-    return f"stopped after epoch {epochs}: no lower validation loss for {waited}"
+    better = "lower validation loss" if monitor == "loss" else "higher validation accuracy"
+    return f"stopped after epoch {epochs}: no {better} for {waited}"
 
 
 def _ending(report: dict[str, Any]) -> str:
@@ -155,7 +156,8 @@ def _ending(report: dict[str, Any]) -> str:
             "The same command with --resume continues."
         )
     if report["stopped_early"]:
-        return f" {early_stop(report['epochs'], training['patience']).capitalize()}."
+        reason = early_stop(report["epochs"], training["patience"], training["monitor"])
+        return f" {reason.capitalize()}."
     return ""
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from diffpool.data import Fold, GraphDataset
-from diffpool.errors import TrainingError
+from diffpool.errors import SettingError, TrainingError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier, Random, Standardize, check_models, take
@@ -44,16 +44,16 @@ class Epoch:
     train_loss: float  # with the auxiliary losses
     train_class_loss: float  # without them
     train_accuracy: float | None  # None for regression, here and below
-    validation_loss: float  # without the auxiliary losses; decides on early stopping
+    validation_loss: float  # without the auxiliary losses
     validation_accuracy: float | None
-    best: bool  # the lowest validation loss so far; of any member
+    best: bool  # the best epoch so far, by `Training.monitor`; of any member
     seconds: float  # of all models side by side
 
 
 def train(
     model: GraphClassifier, dataset: GraphDataset, fold: Fold, config: Training
 ) -> Iterator[Epoch]:
-    """Train on one split until the validation loss has not decreased for `patience` epochs.
+    """Train on one split until the validation score has not improved for `patience` epochs.
 
     The model and the data set are on the same device. When the iterator ends or is closed, the model has the
     parameters of its best epoch.
@@ -97,6 +97,10 @@ class Cohort:
         may_fail: bool = False,
     ):
         check_models(model, len(folds))
+        if dataset.regression and any(config.monitor == "accuracy" for config in configs):
+            raise SettingError(
+                f"monitor=accuracy needs classes, but {dataset.name} has regression targets: use monitor=loss"
+            )
         self.may_fail = may_fail
         self.failed: set[int] = set()
         self.stopped: set[int] = set()
@@ -134,7 +138,7 @@ class Cohort:
 
     @property
     def active(self) -> list[bool]:
-        """Which models continue: epochs remain, and the validation loss decreased within the last `patience` epochs."""
+        """Which models continue: epochs remain, and the last `patience` epochs contain the best one so far."""
         return [
             m not in self.failed | self.stopped
             and self.epoch < config.epochs
@@ -147,6 +151,15 @@ class Cohort:
     @property
     def finished(self) -> bool:
         return not any(self.active)
+
+    def standing(self, models: Sequence[int]) -> tuple[float, float]:
+        """The mean best score of these models, for comparisons: lower is better, and the first number decides."""
+        accuracies = [
+            self.curves[m][self.best_epoch[m] - 1][1]
+            for m in models
+            if self.configs[m].monitor == "accuracy" and self.best_epoch[m]
+        ]
+        return (-fmean(accuracies) if accuracies else 0.0), float(self.best_loss[models].mean())
 
     def stop(self, models: Iterable[int]) -> None:
         """Train these models no further; they keep their best epoch."""
@@ -226,9 +239,18 @@ class Cohort:
             train_accuracy=None if self.dataset.regression else accuracy,
             validation_loss=scores.loss,
             validation_accuracy=scores.accuracy,
-            best=scores.loss < float(self.best_loss[model]),
+            best=self._improves(model, scores),
             seconds=seconds,
         )
+
+    def _improves(self, model: int, scores: Scores) -> bool:
+        """Whether a model is better than after all its earlier epochs."""
+        best = int(self.best_epoch[model])
+        if best and self.configs[model].monitor == "accuracy":
+            accuracy = self.curves[model][best - 1][1]
+            if scores.accuracy != accuracy:
+                return scores.accuracy is not None and scores.accuracy > accuracy
+        return scores.loss < float(self.best_loss[model])
 
     def _keep_best(self, rows: Sequence[Epoch | None]) -> None:
         """Copy the parameters of the models for which this epoch was the best so far."""

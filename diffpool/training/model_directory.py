@@ -38,7 +38,7 @@ WEIGHTS = re.compile(r"model-[0-9a-f]{16}\.safetensors")
 WITHOUT_CHECKSUM = "model.safetensors"  # the parameters in format 3, which is still read
 MAX_NODES = 2**31 - 1
 # settings that older models lack
-LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1, "ensemble": 1}
+LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1, "ensemble": 1, "monitor": "loss"}
 MAX_MEMBERS = 10_000
 
 # One or more models of one architecture side by side; or several of these, as the members of a mixed ensemble.

@@ -19,10 +19,16 @@ class Training:
     )
     patience: int = setting(
         50,
-        help="Stop after this many epochs without a decrease in the validation loss.",
+        help="Stop after this many epochs without improvement on the validation graphs; see monitor.",
         low=1,
         high=MAX_EPOCHS,
         searchable=False,
+    )
+    monitor: str = setting(
+        "loss",
+        help="The validation score that decides on the best epoch: the loss, or the accuracy and, between equal "
+        "accuracies, the loss.",
+        choices=("loss", "accuracy"),
     )
     learning_rate: float = setting(1e-3, help="Adam's learning rate.", above=0)
     weight_decay: float = setting(0.0, help="Weight decay, applied to weight matrices.", low=0)

@@ -106,10 +106,12 @@ def test_training_does_not_change_the_global_random_state(dataset: GraphDataset)
 # --- early stopping ----------------------------------------------------------------------------------------------
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
-    """Replace the validation losses by these."""
-    remaining = iter(losses)
-    monkeypatch.setattr(Scorer, "__call__", lambda *args: [Scores(next(remaining), 0.5)])
+def scripted(
+    monkeypatch: pytest.MonkeyPatch, losses: list[float], accuracies: list[float] | None = None
+) -> None:
+    """Replace the validation losses and accuracies by these."""
+    remaining = zip(losses, accuracies or [0.5] * len(losses), strict=True)
+    monkeypatch.setattr(Scorer, "__call__", lambda *args: [Scores(*next(remaining))])
 
 
 def test_training_stops_after_patience_epochs_without_a_lower_validation_loss(
@@ -133,6 +135,28 @@ def test_a_lower_validation_loss_within_patience_keeps_the_training_going(
     scripted(monkeypatch, [1.0, 1.1, 0.9, 1.1, 0.8])
     rows = list(train(model_for(dataset), dataset, fold, replace(QUICK, epochs=5, patience=2)))
     assert [row.best for row in rows] == [True, False, True, False, True]
+
+
+def test_the_accuracy_decides_if_it_is_monitored_and_the_loss_between_equal_accuracies(
+    dataset: GraphDataset, fold: Fold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, [0.5, 0.9, 0.8, 0.1, 0.8], [0.5, 0.75, 0.75, 0.5, 0.75])
+    model, states, rows = model_for(dataset), [], []
+    config = replace(QUICK, epochs=9, patience=2, monitor="accuracy")
+    for row in train(model, dataset, fold, config):
+        rows.append(row)
+        states.append(state(model))
+    assert [row.best for row in rows] == [True, True, True, False, False]
+    assert equal(state(model), states[2])
+
+
+def test_accuracy_cannot_be_monitored_in_regression(dataset: GraphDataset, fold: Fold) -> None:
+    targets = replace(dataset, y=dataset.y[:, None].float(), class_names=())
+    config = replace(QUICK, monitor="accuracy")
+    with pytest.raises(
+        SettingError, match=r"^monitor=accuracy needs classes, but .* use monitor=loss$"
+    ):
+        next(train(model_for(targets), targets, fold, config))
 
 
 def test_the_restored_model_has_the_validation_loss_of_the_best_epoch(
