@@ -1,4 +1,4 @@
-"""Write the tables in README.md, benchmarks/README.md, docs/methods.md and results/README.md from the records."""
+"""Write the tables in README.md, benchmarks/README.md, results/README.md and docs/ from the records."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ TUNING = "tuning.jsonl"  # runs that were used to choose settings
 
 def results() -> str:
     """One table per protocol, with a row for each run in results/: mean ± sd over its folds."""
-    return _tables(_runs(_results()))
+    return _tables(runs())
 
 
 def tuning() -> str:
@@ -179,7 +179,7 @@ def nested() -> str | None:
     """DiffPool with the protocol `nested`, next to the numbers of Errica et al."""
     found = {
         run[0]["dataset"]: _accuracy(run)
-        for run in _runs(_results())
+        for run in runs()
         if (run[0]["protocol"], run[0]["method"]) == ("nested", "diffpool")
     }
     if not found:
@@ -193,7 +193,7 @@ def nested() -> str | None:
 def ensembles() -> str | None:
     """Ensembles next to their members: accuracy, expected calibration error, and how well the entropy sorts errors."""
     rows = []
-    for run in _runs(_results()):
+    for run in runs():
         if "members" in run[0]["details"]:
             found = [record["details"] for record in run]
             members = [mean(own["member_accuracies"]) for own in found]
@@ -219,9 +219,17 @@ def ensembles() -> str | None:
     return "\n" + "\n".join([*head, *sorted(rows)]) + "\n"
 
 
-def _results() -> list[Path]:
+def reliability() -> str | None:
+    """The picture that `python -m benchmarks.reliability` draws, if records have its counts."""
+    if any("reliability" in record["details"] for run in runs() for record in run):
+        return "\n![Accuracy by confidence, of single models and of ensembles](reliability.png)\n"
+    return None
+
+
+def runs() -> list[list[dict[str, Any]]]:
+    """The records of each run in results/, except those that were used to choose settings."""
     paths = sorted((ROOT / "results").glob("*.jsonl"))
-    return [path for path in paths if path.name != TUNING]
+    return _runs([path for path in paths if path.name != TUNING])
 
 
 def _runs(paths: list[Path]) -> list[list[dict[str, Any]]]:
@@ -317,6 +325,7 @@ def filled(text: str) -> str:
         "tuning": tuning,
         "nested": nested,
         "ensembles": ensembles,
+        "reliability": reliability,
     }.items():
         before, start, rest = text.partition(f"<!-- generated: {name} -->")
         if start:
@@ -328,6 +337,7 @@ def filled(text: str) -> str:
 PAGES = (
     ROOT / "README.md",
     ROOT / "benchmarks" / "README.md",
+    ROOT / "docs" / "ensembles.md",
     ROOT / "docs" / "methods.md",
     ROOT / "results" / "README.md",
 )

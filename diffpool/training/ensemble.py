@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffpool.data import Fold, hold_out
-from diffpool.training.metrics import calibration_error
+from diffpool.training.metrics import expected_calibration_error, reliability, sum_reliability
 
 
 def member_fold(fold: Fold, y: np.ndarray, seed: int) -> Fold:
@@ -53,21 +53,26 @@ def ensemble_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
     """How good and how honest M models [M, B, K] and their mean are on graphs with the classes y [B].
 
     Accuracies are in percent. `certain_half` and `uncertain_half` are the accuracies on the half of the graphs with the
-    lowest entropy of the mean, and on the other half.
+    lowest entropy of the mean, and on the other half. `reliability` counts are those of the mean, and of all members
+    together.
     """
     mean = mean_outputs(probabilities)
+    counts = reliability(y, mean)
+    each = [reliability(y, own) for own in probabilities]
     order = np.argsort(_entropy(mean), kind="stable")
     hits = (mean.argmax(1) == y)[order]
     half = len(hits) // 2
     return {
         "accuracy": _percent(hits),
-        "calibration_error": calibration_error(y, mean),
+        "calibration_error": expected_calibration_error(counts),
         "log_loss": _log_loss(y, mean),
         "certain_half": _percent(hits[:half]),
         "uncertain_half": _percent(hits[half:]),
         "member_accuracies": [_percent(own.argmax(1) == y) for own in probabilities],
-        "member_calibration_errors": [calibration_error(y, own) for own in probabilities],
+        "member_calibration_errors": [expected_calibration_error(own) for own in each],
         "member_log_losses": [_log_loss(y, own) for own in probabilities],
+        "reliability": counts,
+        "member_reliability": sum_reliability(each),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,18 +49,39 @@ def class_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float | 
     }
 
 
-def calibration_error(y: np.ndarray, probabilities: np.ndarray, bins: int = 15) -> float:
-    """The expected calibration error of class probabilities [B, C]: |accuracy − confidence|, averaged over graphs.
+BINS = 15  # of confidence
 
-    The confidence is the highest probability; graphs are divided into bins of equal width by it.
+
+def reliability(y: np.ndarray, probabilities: np.ndarray) -> dict[str, list[Any]]:
+    """How often class probabilities [B, C] are right, by confidence, which is the highest probability of a graph.
+
+    Graphs are divided into BINS intervals of equal width. For each, the result has the number of `graphs`, how many
+    are `correct`, and the sum of their `confidence`; sums over folds or models are again such counts.
     """
-    if not len(y):
-        return 0.0
-    confidence = probabilities.max(1).astype(np.float64)
-    hits = (probabilities.argmax(1) == y).astype(np.float64)
-    bin_of_graph = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
-    gaps = np.bincount(bin_of_graph, hits - confidence, bins)
-    return float(np.abs(gaps).sum() / len(y))
+    confidence = probabilities.max(1, initial=0).astype(np.float64)
+    hits = probabilities.argmax(1) == y
+    bin_of_graph = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
+    return {
+        "graphs": np.bincount(bin_of_graph, minlength=BINS).tolist(),
+        "correct": np.bincount(bin_of_graph[hits], minlength=BINS).tolist(),
+        "confidence": np.bincount(bin_of_graph, confidence, BINS).tolist(),
+    }
+
+
+def expected_calibration_error(counts: dict[str, list[Any]]) -> float:
+    """|accuracy − confidence| of each bin of `reliability`, averaged over graphs."""
+    gaps = np.abs(np.subtract(counts["correct"], counts["confidence"]))
+    return float(gaps.sum() / max(sum(counts["graphs"]), 1))
+
+
+def calibration_error(y: np.ndarray, probabilities: np.ndarray) -> float:
+    """The expected calibration error of class probabilities [B, C]."""
+    return expected_calibration_error(reliability(y, probabilities))
+
+
+def sum_reliability(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    """The counts of several folds or models together."""
+    return {name: np.sum([part[name] for part in parts], axis=0).tolist() for name in parts[0]}
 
 
 def regression_metrics(y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:

@@ -31,7 +31,12 @@ from diffpool.training.ensemble import (
     member_fold,
     target_spread,
 )
-from diffpool.training.metrics import calibration_error
+from diffpool.training.metrics import (
+    calibration_error,
+    expected_calibration_error,
+    reliability,
+    sum_reliability,
+)
 from diffpool.training.model_directory import Part
 
 nx = pytest.importorskip("networkx")
@@ -92,6 +97,19 @@ def test_calibration_error_of_hand_computed_cases() -> None:
     assert calibration_error(y[:0], honest[:0]) == 0
 
 
+def test_reliability_counts_of_folds_add_up() -> None:
+    y = np.array([0, 1, 1, 0])
+    probabilities = np.array([[0.9, 0.1], [0.1, 0.9], [0.52, 0.48], [1.0, 0.0]])
+    counts = reliability(y, probabilities)
+    assert [(n, g) for n, g in enumerate(counts["graphs"]) if g] == [(7, 1), (13, 2), (14, 1)]
+    assert counts["correct"][7] == 0
+    assert counts["correct"][13] == 2
+    assert counts["confidence"][13] == pytest.approx(1.8)
+    parts = [reliability(y[own], probabilities[own]) for own in (slice(0, 1), slice(1, 4))]
+    assert sum_reliability(parts) == counts
+    assert expected_calibration_error(counts) == pytest.approx((0.52 + 0.2 + 0) / 4)
+
+
 def test_scores_of_an_ensemble_and_of_its_members() -> None:
     y = np.array([0, 1, 0, 1])
     right = np.array([[0.9, 0.1], [0.1, 0.9], [0.6, 0.4], [0.4, 0.6]])
@@ -102,6 +120,8 @@ def test_scores_of_an_ensemble_and_of_its_members() -> None:
     assert scores["certain_half"] == 100
     assert scores["uncertain_half"] == 0
     assert scores["member_accuracies"] == [100, 50]
+    assert scores["reliability"]["correct"][13] == 2
+    assert sum(scores["member_reliability"]["graphs"]) == 8
     assert scores["log_loss"] == pytest.approx(-np.log([0.9, 0.9, 0.45, 0.45]).mean())
 
 
