@@ -57,6 +57,11 @@ class CohortBatches:
         self.x = F.pad(x, (0, 0, 0, 1))
         self.y = torch.cat([y, y.new_zeros(1, *y.shape[1:])])
         self.sizes = dataset.graphs.layout.sizes.numpy()
+        levels = [self.sizes]
+        for pooling in self.clusters:
+            levels.append(pooling.counts(levels[-1]))
+        # the sizes of every graph at each level: [levels, graphs + 1]; the last column is that of padding, −1
+        self.level_sizes = np.pad(np.stack(levels), ((0, 0), (0, 1)))
 
     def batch(self, chosen: np.ndarray) -> CohortBatch:
         """The batch of the graphs with these numbers [M, B]; −1 for padding."""
@@ -66,7 +71,8 @@ class CohortBatches:
         real = chosen >= 0
         device = self.x.device
         layouts = [
-            Layout.from_sizes(sizes.reshape(-1), device, models) for sizes in self.levels(chosen)
+            Layout.from_sizes(sizes, device, models)
+            for sizes in self.level_sizes[:, chosen.reshape(-1)]
         ]
         numbers = torch.from_numpy(np.where(real, chosen, len(self.sizes)).reshape(-1))
         graphs, nodes = self.graphs.select(numbers, layouts[0])
@@ -78,14 +84,6 @@ class CohortBatches:
             real=torch.from_numpy(real).to(device),
             counts=real.sum(1),
         )
-
-    def levels(self, chosen: np.ndarray) -> list[np.ndarray]:
-        """The sizes of the graphs with these numbers at each level, on the host: [M, B] per level."""
-        real = chosen >= 0
-        levels = [np.where(real, self.sizes[chosen], 0)]
-        for clusters in self.clusters:
-            levels.append(np.where(real, clusters.counts(levels[-1]), 0))
-        return levels
 
     def batches(self, graphs: Sequence[np.ndarray], sizes: Sequence[int]) -> Iterator[CohortBatch]:
         """The graphs of each model in its order, in batches of its size, until no model has graphs left."""

@@ -266,9 +266,7 @@ class _Encoders(torch.autograd.Function):
             grad_adj = torch.zeros_like(graphs.adj) if needs_adj else None
             grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
             of_inputs = (grad_x, grad_adj, grad_inverse)
-            of_parameters = [
-                torch.empty_like(p, memory_format=torch.contiguous_format) for p in own
-            ]
+            of_parameters = list(map(torch.empty_like, own))  # contiguous: models are apart
             words += [grads[number].contiguous(), *of_inputs, *of_parameters]
             input_grads.append(of_inputs)
             parameter_grads += of_parameters

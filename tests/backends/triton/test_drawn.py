@@ -29,7 +29,7 @@ def test_a_drawn_batch_equals_the_batch_assembled_on_the_host(kind: str, device:
     dataset = embedded(12, seed=0, rungs=5).to(device)
     batches = CohortBatches(dataset, CLUSTERS[kind])
     drawing = drawn.Drawing(batches)
-    rows = int(batches.levels(CHOSEN)[0].sum(1).max())
+    rows = int(batches.level_sizes[0, CHOSEN].sum(1).max())
     capacity = Capacity.from_rows(rows, CHOSEN.shape[1], batches.clusters)
     numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(dataset))).to(device)
     graphs, plan, x, y, real = drawing.draw(numbers, capacity)

@@ -99,7 +99,7 @@ def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[T
     batches = CohortBatches(dataset, model.clusters)
     if drawn:
         numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(SIZES)))
-        rows = int(batches.levels(CHOSEN)[0].sum(1).max())
+        rows = int(batches.level_sizes[0, CHOSEN].sum(1).max())
         capacity = Capacity.from_rows(rows, CHOSEN.shape[1], model.clusters)
         graphs, plan, x, _, real = drawn_graphs.Drawing(batches).draw(
             numbers.to(dataset.x.device), capacity

@@ -66,7 +66,7 @@ def test_propagation_of_drawn_graphs_equals_that_of_the_batch(
     expected = propagated(CohortBatches(double, ()).batch(CHOSEN).graphs)
     batches = CohortBatches(replace(dataset, graphs=graphs).to(device), ())
     numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(sizes))).to(device)
-    capacity = Capacity.from_rows(int(batches.levels(CHOSEN)[0].sum(1).max()), 3, ())
+    capacity = Capacity.from_rows(int(batches.level_sizes[0, CHOSEN].sum(1).max()), 3, ())
     drawn, *_ = drawn_graphs.Drawing(batches).draw(numbers, capacity)
     for lengths in (drawn.lengths, drawn.lengths_t):
         assert lengths.limit == (short if short else long)
