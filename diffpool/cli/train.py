@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from diffpool.experiments import Outcome
 
 
+MAX_DRAWN = 1000  # nodes; a larger graph takes longer to draw than to train on
+
+
 @with_options
 def train(
     dataset: Annotated[
@@ -131,7 +134,12 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
             "no picture: to get clusters.png, run `pip install 'diffpool[plot]'`", markup=False
         )
         return
-    batch = outcome.dataset.batch([int(outcome.fold.test[0])])
+    sizes = outcome.dataset.graphs.layout.sizes
+    suited = [g for g in outcome.fold.test.tolist() if 0 < sizes[g] <= MAX_DRAWN]
+    if not suited:
+        shown.print(f"no picture: no test graph has 1 to {MAX_DRAWN} nodes")
+        return
+    batch = outcome.dataset.batch(suited[:1])
     try:
         model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
         draw_clusters(model, batch, outcome.dataset.class_names, picture)

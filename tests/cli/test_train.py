@@ -127,6 +127,25 @@ def test_progress_is_plain_lines_where_the_output_is_no_terminal(tmp_path: Path)
     assert not re.search("[━╸]", "".join(lines[:best]))  # no bar; a table of scores follows
 
 
+def test_the_picture_is_of_a_test_graph_with_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs, out = tmp_path / "graphs.jsonl", str(tmp_path / "m")
+    empty = {"nodes": 0, "edges": []}
+    lines = [{**empty, "label": i % 2} for i in range(20)]
+    lines += [{"nodes": 3, "edges": [[0, 1]], "label": i % 2} for i in range(20)]
+    graphs.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = (str(graphs), "--out", out, "--overwrite", "--hidden", "4", *SMALL)
+    for seed in "012":  # the first test graph has nodes, or has none
+        result = run(*words, "--seed", seed)
+        assert result.exit_code == 0, result.exception
+        assert (tmp_path / "m" / "clusters.png").exists()
+    monkeypatch.setattr("diffpool.cli.train.MAX_DRAWN", 2)
+    result = run(*words)
+    assert "no picture: no test graph has 1 to 2 nodes" in result.stdout
+    assert not (tmp_path / "m" / "clusters.png").exists()
+
+
 @pytest.mark.usefixtures("small_embedded")
 def test_quiet_prints_the_result_only(tmp_path: Path) -> None:
     result = run("--out", str(tmp_path / "m"), "--quiet", *SMALL)
