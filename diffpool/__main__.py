@@ -1,6 +1,6 @@
 """`python -m diffpool` is `diffpool`."""
 
-from diffpool.cli.commands import main
+from diffpool.cli import main
 
 if __name__ == "__main__":
     main()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import diffpool.cli.commands
+import diffpool.cli.inputs
 from benchmarks import tables
 from benchmarks.tables import filled
 from diffpool.cli.commands import app
@@ -67,7 +67,7 @@ def test_commands_in_the_docs_are_valid(words):
 @pytest.mark.usefixtures("no_data")
 def test_the_command_in_the_docs_that_needs_no_data_trains(monkeypatch):
     assert ["train"] in COMMANDS
-    monkeypatch.setattr(diffpool.cli.commands, "embedded", lambda seed: embedded(40, seed=seed))
+    monkeypatch.setattr(diffpool.cli.inputs, "embedded", lambda seed: embedded(40, seed=seed))
     assert CliRunner().invoke(app, ["train", "--epochs", "1"]).exit_code == 0
 
 

@@ -451,3 +451,8 @@ def test_a_share_of_the_nodes_is_rounded_up_in_exact_decimals(ratio: float) -> N
     sizes = range(1500)
     layout = Clusters(max_count=1000, ratio=ratio).layout(Layout.from_sizes(sizes))
     assert layout.sizes.tolist() == [reference.cluster_count(1000, ratio, n) for n in sizes]
+
+
+def test_a_graph_with_nodes_has_a_cluster_however_small_the_ratio() -> None:
+    layout = Clusters(max_count=1000, ratio=1e-12).layout(Layout.from_sizes([0, 1, 7, 1000]))
+    assert layout.sizes.tolist() == [0, 1, 1, 1]

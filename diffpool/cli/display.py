@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -53,6 +54,10 @@ errors = PlainConsole(stderr=True)
 def progress_console(quiet: bool, stderr: bool = True) -> Console:
     """The console for progress and remarks: silent with `--quiet`, on standard error if the output is JSON."""
     return PlainConsole(stderr, quiet)
+
+
+def print_json(values: dict[str, Any], to: TextIO | None = None) -> None:
+    print(json.dumps(values, allow_nan=False), file=to)
 
 
 class Lines:

@@ -12,6 +12,7 @@ from torch import Tensor
 from diffpool.data.categories import Label
 from diffpool.data.features import FeatureMap, Features
 from diffpool.data.raw import RawGraphs
+from diffpool.data.raw_checks import check_raw
 from diffpool.errors import DataError
 from diffpool.graphs import SparseGraphs
 
@@ -59,6 +60,7 @@ class GraphDataset:
         Unless `directed`, missing reverse edges are added. Graphs with targets but without classes are for
         regression.
         """
+        check_raw(raw)
         raw = raw if directed else raw.undirected()
         feature_map = FeatureMap.choose(raw, features, edges)
         computed = feature_map.apply(raw)

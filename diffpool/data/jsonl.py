@@ -18,6 +18,7 @@ import numpy as np
 from diffpool.data.archive import max_unpacked
 from diffpool.data.categories import INTEGER, Categories, Label, Names, common_type
 from diffpool.data.raw import MAX_FLOAT, RawGraphs, concatenate, missing_node
+from diffpool.data.raw_checks import check_raw
 from diffpool.errors import DataError, SettingError, shortened
 from diffpool.files import atomic_write
 
@@ -55,6 +56,7 @@ def iter_jsonl(path: str | Path, size: int, name: str | None = None) -> Iterator
 def write_jsonl(path: str | Path, raw: RawGraphs) -> None:
     """Write graphs. `read_jsonl` reads them back, without unused categories."""
     path = Path(path)
+    check_raw(raw)
     try:
         with atomic_write(path) as temporary, temporary.open("wb") as plain:
             # no name or time in the gzip header, so that equal graphs give equal files

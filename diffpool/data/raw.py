@@ -99,7 +99,7 @@ class RawGraphs:
                 raise DataError(
                     f"expected one row of {field} for each of {expected} {what}s, got {len(table)}."
                 )
-        _check_range(sizes, target, tables)
+        check_range(sizes, target, tables)
         if _in_order(source, target):
             indptr, source = _indptr(total, target), source.copy()
         elif total < 2**31 and all(tables.get(field) is None for field in EDGE_TABLES):
@@ -108,7 +108,7 @@ class RawGraphs:
             indptr, order, first = _sort_edges(total, source, target)
             if weights is not None and len(first) < edges:
                 sums = np.add.reduceat(weights[order], first) if edges else weights
-                _check_range(sizes, target[order[first]], {"edge_weights": sums})
+                check_range(sizes, target[order[first]], {"edge_weights": sums})
             else:
                 sums = None if weights is None else weights[order]
             chosen = order[first]
@@ -120,7 +120,7 @@ class RawGraphs:
                 tables["edge_weights"] = sums
             source = source[chosen]
         raw = cls(name, sizes, indptr, source, **tables)
-        raw = replace(raw, directed=not raw._is_symmetric())
+        raw = replace(raw, directed=not raw.is_symmetric())
         return raw.undirected() if one_way else raw
 
     def __len__(self) -> int:
@@ -165,7 +165,7 @@ class RawGraphs:
             yield slice(nodes[first], nodes[last]), slice(edges[first], edges[last])
             first = last
 
-    def _is_symmetric(self) -> bool:
+    def is_symmetric(self) -> bool:
         """Whether every edge has its reverse: whether A is stored the same by columns and by rows."""
         from scipy.sparse import csr_array
 
@@ -372,7 +372,7 @@ def _numbers(field: str, values: Any) -> np.ndarray:
     return table
 
 
-def _check_range(sizes: np.ndarray, target: np.ndarray, tables: dict[str, Any]) -> None:
+def check_range(sizes: np.ndarray, target: np.ndarray, tables: dict[str, Any]) -> None:
     """Raise a DataError that names the graph of the first number that is not finite in float32."""
     for field in NUMBERS:
         table = tables.get(field)

@@ -9,6 +9,7 @@ from pathlib import Path
 from diffpool.data.archive import TUFiles, read_errors, text_files
 from diffpool.data.cache import cache_dir, cached
 from diffpool.data.download import DownloadError, Progress, download
+from diffpool.data.known_content import warn_if_different
 from diffpool.data.raw import RawGraphs
 from diffpool.data.tu import read_tu
 from diffpool.data.tu_names import KNOWN
@@ -54,7 +55,9 @@ def load_raw(
 
 
 def _read(path: Path, name: str, refresh: bool) -> RawGraphs:
-    return cached(path, name, lambda: read_tu(path, name), refresh).with_label_column()
+    raw = cached(path, name, lambda: read_tu(path, name), refresh)
+    warn_if_different(raw)
+    return raw.with_label_column()
 
 
 def _folder(data_dir: str | Path | None) -> Path | None:

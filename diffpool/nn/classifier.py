@@ -64,8 +64,8 @@ class Clusters:
             return np.full(sizes.shape, self.max_count)
         # rounded, so that 0.1 · 30 is exactly 3
         counts = np.ceil(np.round(self.ratio * sizes, 9)).astype(np.int64)
-        if self.min_count > 1:
-            counts = np.maximum(counts, np.minimum(self.min_count, sizes))
+        # a tiny ratio is rounded to 0
+        counts = np.maximum(counts, np.minimum(self.min_count, sizes))
         return counts.clip(max=self.max_count)
 
     def layout(self, rows: Layout) -> Layout:

@@ -489,7 +489,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     raw = read_jsonl(write(path, PATH))
     before = path.read_text()
     broken = replace(raw, node_attributes=np.array([[1.0], [np.nan], [2.0]]))
-    with pytest.raises(DataError, match=r"a\.jsonl: expected finite numbers and valid text"):
+    with pytest.raises(DataError, match="graph 0: expected node_attributes from"):
         write_jsonl(path, broken)
     half = replace(raw, classes=Categories(np.zeros((1, 1), np.int32), (("\ud800",),)))
     with pytest.raises(DataError, match="expected finite numbers and valid text"):

@@ -16,9 +16,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import diffpool.cli.commands
+import diffpool.cli.inputs
 from diffpool.architecture import Architecture
-from diffpool.cli.commands import app
+from diffpool.cli.commands import app, main
 from diffpool.cli.evaluate_display import duration, line, sparkline
 from diffpool.data import GraphDataset, embedded, stratified_folds
 from diffpool.errors import SettingError, TrainingError
@@ -637,7 +637,7 @@ def test_the_command_warns_of_imbalance_and_prints_the_scores(tmp_path: Path) ->
 @pytest.fixture
 def command(monkeypatch: Any, tmp_path: Path) -> Callable[..., Any]:
     monkeypatch.setattr(
-        diffpool.cli.commands, "embedded", lambda seed: embedded(40, seed=seed, rungs=2)
+        diffpool.cli.inputs, "embedded", lambda seed: embedded(40, seed=seed, rungs=2)
     )
     monkeypatch.chdir(tmp_path)
     small = ["--epochs", "2", "--hidden", "4", "--device", "cpu", "--out", "r.jsonl"]
@@ -717,7 +717,7 @@ def test_a_failing_fold_ends_the_command_with_exit_code_2(
     words = ["evaluate", "embedded", "--epochs", "2", "--learning-rate", "1e30", "--device", "cpu"]
     monkeypatch.setattr("sys.argv", ["diffpool", *words])
     with pytest.raises(SystemExit) as stop:
-        diffpool.cli.commands.main()
+        main()
     captured = capsys.readouterr()
     assert stop.value.code == 2
     assert "fold 0: the loss became" in captured.err

@@ -21,9 +21,10 @@ import pytest
 from sklearn.svm import SVC
 from typer.testing import CliRunner
 
-import diffpool.cli.commands
+import diffpool.cli.evaluate
 import diffpool.experiments.svm_run as svm_run
 from diffpool.baselines.graph_kernels import KERNELS
+from diffpool.cli import main as command_line
 from diffpool.cli.commands import app
 from diffpool.cli.evaluate_display import evaluation_display, line
 from diffpool.data import Categories, RawGraphs, stratified_folds
@@ -312,13 +313,13 @@ def endless(name: str, raw: RawGraphs, watch: Any) -> dict[int | None, np.ndarra
 def interrupted() -> None:
     """Run `diffpool evaluate` with such a fit."""
     method = KernelMethod("wl", "", depths=(0,), costs=(1e8,))
-    diffpool.cli.commands.kernel_method = lambda name: method
+    diffpool.cli.evaluate.kernel_method = lambda name: method
     svm_run.gram_matrices = endless
-    diffpool.cli.commands.read_input = lambda *a: graphs(3000)
+    diffpool.cli.evaluate.read_input = lambda *a: graphs(3000)
     sys.argv = ["diffpool", "evaluate", "X", "--method", "wl", "--out", sys.argv[2], "--jobs", "1"]
     fit = SVC.fit
     SVC.fit = lambda *a: print("fitting", flush=True) or fit(*a)
-    diffpool.cli.commands.main()
+    command_line()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGINT")
@@ -408,8 +409,8 @@ def test_invalid_arguments_are_errors(raw: RawGraphs, tmp_path: Path) -> None:
 
 @pytest.fixture
 def command(raw: RawGraphs, monkeypatch: Any, tmp_path: Path) -> Callable[..., Any]:
-    monkeypatch.setattr(diffpool.cli.commands, "kernel_method", cheap)
-    monkeypatch.setattr(diffpool.cli.commands, "read_input", lambda *a: raw)
+    monkeypatch.setattr(diffpool.cli.evaluate, "kernel_method", cheap)
+    monkeypatch.setattr(diffpool.cli.evaluate, "read_input", lambda *a: raw)
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Any:
@@ -438,7 +439,7 @@ def test_no_labels_makes_the_command_ignore_node_labels(
     command: Any, raw: RawGraphs, monkeypatch: Any
 ) -> None:
     labeled = replace(raw, node_labels=Categories.from_values(np.arange(raw.num_nodes) % 3))
-    monkeypatch.setattr(diffpool.cli.commands, "read_input", lambda *a: labeled)
+    monkeypatch.setattr(diffpool.cli.evaluate, "read_input", lambda *a: labeled)
     for name, features in (("wl", "degrees"), ("shortest-path", "none")):
         result = command("--method", name, "--no-labels", "--json")
         assert result.exit_code == 0, result.output

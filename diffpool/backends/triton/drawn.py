@@ -288,4 +288,5 @@ def _counts(clusters: Clusters, sizes: Tensor) -> Tensor:
     if clusters.ratio is None:
         return torch.full_like(sizes, clusters.max_count)
     shares = (sizes.double() * clusters.ratio).round(decimals=9).ceil()
-    return shares.to(torch.int64).clamp(max=clusters.max_count)
+    at_least = sizes.clamp(max=1)  # captured steps have min_count 1
+    return shares.to(torch.int64).maximum(at_least).clamp(max=clusters.max_count)

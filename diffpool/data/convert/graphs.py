@@ -14,6 +14,7 @@ from diffpool.data.convert.networkx import from_networkx
 from diffpool.data.convert.pyg import from_pyg
 from diffpool.data.convert.values import type_name, with_answers
 from diffpool.data.raw import RawGraphs, concatenate
+from diffpool.data.raw_checks import check_raw
 from diffpool.errors import DataError, SettingError
 
 RAW, PYG, NETWORKX, MATRIX, MOLECULE = (
@@ -47,6 +48,7 @@ def as_raw(
     chosen = {"node_attributes": node_attributes, "edge_attributes": edge_attributes}
     if isinstance(graphs, RawGraphs):
         _only_networkx(RAW, chosen)
+        check_raw(graphs)
         return graphs if y is None else with_answers(graphs, y)
     listed = _listed(graphs)
     kinds = [_kind(graph) for graph in listed]
@@ -61,6 +63,8 @@ def as_raw(
             )
     _only_networkx(kinds[0] or "", chosen)
     if kinds[0] == RAW:
+        for part in listed:
+            check_raw(part)
         raw = concatenate(listed, name)
     elif kinds[0] == PYG:
         raw = from_pyg(listed, name, read_y=y is None)

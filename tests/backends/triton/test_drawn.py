@@ -18,6 +18,7 @@ pytestmark = pytest.mark.triton
 
 CLUSTERS = {
     "share": (Clusters(30, 0.25), Clusters(8, 0.25)),
+    "tiny share": (Clusters(30, 1e-12), Clusters(8, 1e-12)),
     "fixed": (Clusters(5), Clusters(2)),
     "none": (),
 }

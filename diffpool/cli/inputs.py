@@ -1,0 +1,98 @@
+"""The data set that a command is given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from diffpool.cli.display import counted, download_bar, progress_console
+from diffpool.cli.options import Inputs, Source
+from diffpool.errors import SettingError
+
+if TYPE_CHECKING:
+    from diffpool.data import GraphDataset, RawGraphs
+
+
+def embedded(seed: int) -> GraphDataset:
+    """The generated data set."""
+    from diffpool.data import embedded
+
+    return embedded(seed=seed)
+
+
+def load(
+    dataset: str,
+    seed: int,
+    inputs: Inputs,
+    edges: bool | None,
+    target: str | None = None,
+    quiet: bool = False,
+) -> GraphDataset:
+    """The graphs to learn from, with the chosen features."""
+    from diffpool.data import GraphDataset
+
+    if dataset == "embedded":
+        return embedded(seed=seed)
+    raw = read_input(dataset, inputs, target, quiet=quiet)
+    check_answers(dataset, raw)
+    return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
+
+
+def check_answers(dataset: str, raw: RawGraphs) -> None:
+    """Raise an error if there is nothing to learn: no column was named, or it does not have classes."""
+    from diffpool.data.sources import is_table
+    from diffpool.experiments.advice import check_classes
+
+    if raw.classes is None and raw.targets is None and is_table(dataset):
+        raise SettingError(
+            f"{dataset}: name the column of the class with --label, or of a number to predict with --target. "
+            f"The file has {', '.join(raw.columns)}"
+        )
+    check_classes(raw)
+
+
+def check_columns(label: str | None, target: str | None) -> None:
+    if label is not None and target is not None:
+        raise SettingError(
+            f"expected --label or --target, got both: --label {label} for classes, or --target {target} for numbers"
+        )
+
+
+def read_input(
+    dataset: str,
+    source: Source,
+    target: str | None = None,
+    refresh: bool = False,
+    quiet: bool = False,
+) -> RawGraphs:
+    """The graphs of a path or a named data set. Molecules that are left out are reported."""
+    from diffpool.data import read_raw
+
+    check_columns(source.label, target)
+    nodes, edges = source.chosen_attributes()
+    with download_bar(dataset, progress_console(quiet)) as progress:
+        raw = read_raw(
+            dataset,
+            source.data_dir,
+            source.smiles,
+            source.label,
+            target,
+            refresh,
+            progress,
+            node_attributes=nodes,
+            edge_attributes=edges,
+            skip_invalid=source.skip_invalid,
+        )
+    if raw.skipped:
+        places = [row.where for row in raw.skipped]
+        warnings.warn(
+            f"{dataset}: left out {counted(len(places), 'molecule')} that RDKit cannot read: {first(places)}",
+            stacklevel=2,
+        )
+    return raw
+
+
+def first(places: Sequence[str]) -> str:
+    """The first places of a list."""
+    return ", ".join(places[:5]) + (", …" if len(places) > 5 else "")

@@ -1,0 +1,147 @@
+"""`diffpool train`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from diffpool.cli.completion import complete_dataset
+from diffpool.cli.display import (
+    console,
+    describe,
+    epochs_bar,
+    outcome_facts,
+    preparing_bar,
+    print_json,
+    print_outcome,
+    progress_console,
+)
+from diffpool.cli.exits import stop
+from diffpool.cli.inputs import load
+from diffpool.cli.options import (
+    Device,
+    HelpAll,
+    Inputs,
+    Json,
+    Quiet,
+    Resume,
+    Seed,
+    Settings,
+    Target,
+    name_option,
+    with_options,
+)
+from diffpool.cli.output_folder import check_out, no_empty_folder
+from diffpool.cli.setting_checks import check_settings
+from diffpool.experiments.methods import METHODS, settings_for
+
+if TYPE_CHECKING:
+    from diffpool.experiments import Outcome
+
+
+MAX_DRAWN = 1000  # nodes; a larger graph takes longer to draw than to train on
+
+
+@with_options
+def train(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="`embedded` (generated, needs no file), the name of a TU data set such as ENZYMES, "
+            "or a path: a folder or zip file in TU format, graphs.jsonl, molecules.csv, graphs.parquet, graph.gml, …; "
+            "see docs/own-graphs.md.",
+            autocompletion=complete_dataset,
+        ),
+    ] = "embedded",
+    method: Annotated[str, name_option("Method to train", METHODS)] = "diffpool",
+    out: Annotated[
+        Path, typer.Option(help="Folder for the model, its metrics, its report and a picture.")
+    ] = Path("runs/model"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the model in OUT, if there is one.")
+    ] = False,
+    seed: Seed = 0,
+    *,
+    resume: Resume = False,
+    device: Device,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    help_all: HelpAll = False,
+    data: Inputs,
+    target: Target = None,
+    settings: Settings,
+) -> None:
+    """Train a model on 80 % of the graphs and report its scores on 10 %.
+
+    The other 10 % are validation graphs: they decide when training stops early, and the epoch with the lowest
+    validation loss is kept. OUT receives the model (**config.json** and **model-….safetensors**), **metrics.jsonl**
+    (one line per epoch), **report.md** and **report.json** (scores, split, settings, versions) and **clusters.png** (a
+    test graph and its coarsened graphs). A model in OUT is replaced only with --overwrite.
+
+    Ctrl-C stops training: the best model so far is saved, and the exit code is 130. The same command with `--resume`
+    continues training, even after a crash, and ends with the same model as an uninterrupted run.
+
+    **Examples**
+
+    - `diffpool train`
+
+    - `diffpool train ENZYMES --data-dir ~/data --epochs 100 --poolings 2`
+
+    - `diffpool train graphs.jsonl --method graphsage --out runs/flat`
+
+    - `diffpool train molecules.csv --smiles smiles --label active --class-weight balanced`
+    """
+    chosen = settings_for(method, dataset, seed=seed, **settings)
+    check_settings(chosen, settings)
+    from diffpool.experiments import prepared, train_once
+
+    device_name = device.select()
+    shown = progress_console(quiet, stderr=as_json)
+    with no_empty_folder(out):
+        check_out(out, overwrite or resume)
+        graphs = load(dataset, seed, data, chosen.architecture.edges, target, quiet=quiet)
+        graphs = graphs.to(device_name)
+        with preparing_bar(shown) as preparing:
+            chosen, graphs = prepared(chosen, graphs, preparing)
+        describe(graphs, chosen, shown)
+        with epochs_bar(chosen, shown) as watch:
+            outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
+    _draw(outcome, out, shown)
+    if as_json:
+        print_json({**outcome_facts(outcome), "out": str(out)})
+    else:
+        print_outcome(outcome)
+        shown.print(f"written to {out}")
+    if outcome.interrupted:
+        stop(
+            f"stopped after epoch {len(outcome.epochs)}: the best model so far is in {out}. "
+            "Run the same command with --resume to continue training."
+        )
+
+
+def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
+    picture = out / "clusters.png"
+    with suppress(OSError):
+        picture.unlink(missing_ok=True)  # of an older model
+    try:
+        from diffpool.viz import draw_clusters
+    except ImportError:
+        shown.print(
+            "no picture: to get clusters.png, run `pip install 'diffpool[plot]'`", markup=False
+        )
+        return
+    sizes = outcome.dataset.graphs.layout.sizes
+    suited = [g for g in outcome.fold.test.tolist() if 0 < sizes[g] <= MAX_DRAWN]
+    if not suited:
+        shown.print(f"no picture: no test graph has 1 to {MAX_DRAWN} nodes")
+        return
+    batch = outcome.dataset.batch(suited[:1])
+    try:
+        model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
+        draw_clusters(model, batch, outcome.dataset.class_names, picture)
+    except OSError as error:
+        console.print(f"no picture: {picture} cannot be written ({error.strerror})")
