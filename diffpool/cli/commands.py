@@ -38,7 +38,7 @@ from diffpool.cli.display import (
     print_statistics,
     progress_console,
 )
-from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
+from diffpool.cli.evaluate_display import duration, evaluation_display, print_evaluation
 from diffpool.cli.options import (
     Cohort,
     Command,
@@ -67,6 +67,7 @@ from diffpool.cli.options import (
     name_option,
     with_options,
 )
+from diffpool.cli.tune_display import draw_trials, print_trials, tuning_display
 from diffpool.errors import DiffPoolError, SettingError, did_you_mean
 from diffpool.experiments.grid import parse_grid
 from diffpool.experiments.methods import (
@@ -78,7 +79,12 @@ from diffpool.experiments.methods import (
     settings_for,
     unknown_method,
 )
-from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
+from diffpool.experiments.protocol_names import (
+    KERNEL_PROTOCOL_SUMMARIES,
+    PROTOCOL_SUMMARIES,
+    REFITS,
+    SAMPLERS,
+)
 from diffpool.files import atomic_write
 from diffpool.text import PrintableFile, printable
 from diffpool.version import VERSION
@@ -305,7 +311,7 @@ def evaluate(
         shown.print(f"recorded in {run.out}")
 
 
-@app.command(cls=Command, epilog=listing(Methods=METHODS))
+@app.command(cls=Command, epilog=listing(Points=SAMPLERS, Refit=REFITS, Methods=METHODS))
 @with_options
 def tune(
     dataset: Annotated[
@@ -322,11 +328,22 @@ def tune(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the model in OUT, if there is one.")
     ] = False,
-    trials: Annotated[int, typer.Option(help="Number of settings to try.")] = 24,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of settings to try.",
+            show_default="24, or as many as --max-time allows",
+        ),
+    ] = None,
     max_time: Annotated[
         float | None,
-        typer.Option(help="Start no new trials after this many seconds.", show_default="no limit"),
+        typer.Option(
+            help="Stop trying settings after this many seconds; the members are trained afterwards.",
+            show_default="no limit",
+        ),
     ] = None,
+    points: Annotated[str, name_option("How the settings to try are drawn", SAMPLERS)] = "spread",
+    refit: Annotated[str, name_option("What the members are trained on", REFITS)] = "train",
     inner_folds: InnerFolds = 1,
     grid: Annotated[
         list[str] | None,
@@ -355,8 +372,9 @@ def tune(
     members (default 10), and `diffpool predict` averages their predictions. Settings that are given as options are not
     searched over.
 
-    OUT receives the model, **trials.csv** (the settings that were tried, the best ones first) and **tuning.json** (the
-    scores on the test graphs). If the command is interrupted, run it again to continue.
+    OUT receives the model, **trials.csv** (the settings that were tried, the best ones first), **tuning.json** (the
+    scores on the test graphs) and **tuning.png** (the validation score by the value of each setting). If the command is
+    interrupted, run it again to continue.
 
     **Examples**
 
@@ -369,33 +387,45 @@ def tune(
     members = settings.pop("ensemble", 10)
     chosen = settings_for(method, dataset, seed=seed, **settings)
     given = parse_grid(grid or ())
-    from diffpool.experiments import Nested, needs_edges, prepared, space_for
-    from diffpool.experiments import tune as tune_network
-
-    space = given or space_for(chosen, list(settings))
     if both := [name for name, _ in given if name in settings]:
         raise SettingError(
             f"{both[0]} is given both as a setting and in the grid: remove one of them"
         )
+    if "poolings" not in dict(given):
+        _check_settings(chosen, settings)
+    from diffpool.experiments import needs_edges, prepared, space_for
+    from diffpool.experiments import tune as tune_network
+    from diffpool.experiments.tuning import check_counts, search_protocol
+
+    space = given or space_for(chosen, list(settings))
+    search = search_protocol(
+        chosen, space, trials, points, inner_folds, refit, max_seconds=max_time, seed=seed
+    )
+    check_counts(members, cohort)
     device_name = device.select()
     shown = progress_console(quiet, stderr=as_json)
     with _no_empty_folder(out):
         _check_out(out, overwrite)
-        edges = needs_edges(chosen, Nested(grid=space, trials=trials))
+        edges = needs_edges(chosen, search)
         graphs = _load(dataset, seed, data, edges, target, quiet=quiet).to(device_name)
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
         describe(graphs, chosen, shown)
-        title = f"tuning {chosen.name} on {graphs.name}: {trials} trials, {members} members"
-        with _resumable("models are kept"), evaluation_display(shown, title) as watch:
+        budget = counted(len(search.points), "trial")
+        if max_time is not None:
+            budget = f"at most {budget} in {duration(max_time)}"
+        title = f"tuning {chosen.name} on {graphs.name}: {budget}, then {members} members"
+        with _resumable("models are kept"), tuning_display(shown, title) as watch:
             result = tune_network(
                 chosen,
                 graphs,
                 out=out,
                 space=space,
                 trials=trials,
+                points=points,
                 ensemble=members,
                 inner_folds=inner_folds,
+                refit=refit,
                 max_seconds=max_time,
                 seed=seed,
                 cohort=cohort,
@@ -403,15 +433,18 @@ def tune(
                 watch=watch,
                 notify=shown.print,
             )
+    draw_trials(result, out, shown)
     if as_json:
         facts = {"best_settings": result.best_settings, "trials": len(result.trials)}
-        facts |= {"members": members, "test": result.test, "seconds": result.seconds}
+        facts |= {"members": members, "refit": refit}
+        facts |= {"test": result.test, "seconds": result.seconds}
         _print_json({**facts, "out": str(out)})
         return
-    for trial in [trial for trial in result.trials if trial.members][:10]:
-        words = [f"{name} {METHOD_SETTINGS[name].show(v)}" for name, v in trial.settings.items()]
-        plural = "member" if trial.members == 1 else "members"
-        console.print(f"{trial.members} {plural}: {', '.join(words)}", soft_wrap=True)
+    print_trials(console, result)
+    if refit == "all":
+        console.print(
+            "test scores of the models of the trials, which did not train on the test graphs:"
+        )
     print_scores(console, result.test, "test ")
     shown.print(f"written to {out}   ({result.seconds:.0f} s)")
 
