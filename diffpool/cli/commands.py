@@ -78,6 +78,7 @@ from diffpool.experiments.methods import (
     kernel_method,
     settings_for,
     unknown_method,
+    with_settings,
 )
 from diffpool.experiments.protocol_names import (
     KERNEL_PROTOCOL_SUMMARIES,
@@ -395,7 +396,7 @@ def tune(
         _check_settings(chosen, settings)
     from diffpool.experiments import needs_edges, prepared, space_for
     from diffpool.experiments import tune as tune_network
-    from diffpool.experiments.tuning import check_counts, search_protocol
+    from diffpool.experiments.tuning import check_counts, interrupted, search_protocol
 
     space = given or space_for(chosen, list(settings))
     search = search_protocol(
@@ -405,12 +406,15 @@ def tune(
     device_name = device.select()
     shown = progress_console(quiet, stderr=as_json)
     with _no_empty_folder(out):
-        _check_out(out, overwrite)
+        _check_out(out, overwrite or interrupted(out))
         edges = needs_edges(chosen, search)
         graphs = _load(dataset, seed, data, edges, target, quiet=quiet).to(device_name)
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
-        describe(graphs, chosen, shown)
+        ratios = dict(space).get("ratio", ())  # searched over: small ones do not matter
+        describe(
+            graphs, chosen, shown, with_settings(chosen, {"ratio": max(ratios)} if ratios else {})
+        )
         budget = counted(len(search.points), "trial")
         if max_time is not None:
             budget = f"at most {budget} in {duration(max_time)}"

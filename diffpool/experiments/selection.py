@@ -46,7 +46,7 @@ def space_for(method: Method, fixed: Sequence[str] = ()) -> Grid:
     elif method.architecture.pooler != "diffpool":
         absent |= {"poolings", "ratio", "link_weight", "entropy_weight"}
     if isinstance(method.architecture.clusters, tuple):
-        absent.add("ratio")  # the numbers of clusters are given
+        absent |= {"poolings", "ratio"}  # the number of clusters of every pooling is given
     if method.name != "diffpool":
         absent.add("conv")  # it is what distinguishes the baselines
     if method.architecture.readout not in ("sum", "mean", "max"):

@@ -21,7 +21,7 @@ from torch import nn
 
 from diffpool.data import GraphDataset, single_split
 from diffpool.errors import SettingError
-from diffpool.experiments.checkpoint import only_process
+from diffpool.experiments.checkpoint import checkpoint_path, only_process
 from diffpool.experiments.grid import Grid
 from diffpool.experiments.methods import METHOD_SETTINGS, Method, settings_for, with_settings
 from diffpool.experiments.network_run import NetworkRun
@@ -134,25 +134,25 @@ def tune(
         )
     labels = np.zeros(len(dataset), np.int64) if dataset.regression else y
     plan = Plan(method, seed, labels, ((fold,),), keep_models=True, same_targets=True)
-    with reserve_directory(out, overwrite) as save:
-        run = NetworkRun(plan, protocol, dataset, out / RECORDS, watch, notify, checkpoint_seconds)
-        run.search_seconds = max_seconds
-        with only_process(run.path):
-            run.train(cohort, again=True)
-            done = run.checkpoint.done
-            selected = protocol.chosen_trials(plan, done, 0, 0)
-            members = [(task, 1.0) for task in protocol.final_tasks(plan, done, 0, 0)] or selected
-            model, card = _ensemble(members, done, dataset, plan)
-            tested = (model, card)
-            if refit == "all":
-                tested = _ensemble(selected, done, dataset, plan)
-            test = _test_metrics(*tested, dataset, fold.test)
-            save(model, card)
-            found = _trials(protocol, plan, done)
-            seconds = time.monotonic() - start
-            tuned = Tuned(TrainedModel(model, card), found, test, seconds, refit)
-            write_trials(out, tuned)
-            run.finish()
+    run = NetworkRun(plan, protocol, dataset, out / RECORDS, watch, notify, checkpoint_seconds)
+    run.search_seconds = max_seconds
+    # a process that was killed after it had saved the model has left its checkpoint
+    with reserve_directory(out, overwrite or run.path.exists()) as save, only_process(run.path):
+        run.train(cohort, again=True)
+        done = run.checkpoint.done
+        selected = protocol.chosen_trials(plan, done, 0, 0)
+        members = [(task, 1.0) for task in protocol.final_tasks(plan, done, 0, 0)] or selected
+        model, card = _ensemble(members, done, dataset, plan)
+        tested = (model, card)
+        if refit == "all":
+            tested = _ensemble(selected, done, dataset, plan)
+        test = _test_metrics(*tested, dataset, fold.test)
+        found = _trials(protocol, plan, done)
+        seconds = time.monotonic() - start
+        tuned = Tuned(TrainedModel(model, card), found, test, seconds, refit)
+        write_trials(out, tuned)
+        save(model, card)
+        run.finish()
     return tuned
 
 
@@ -191,6 +191,11 @@ def search_protocol(
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def interrupted(out: Path) -> bool:
+    """Whether a search in this folder can be continued."""
+    return any(checkpoint_path(out / RECORDS, "*").parent.glob("*.safetensors"))
 
 
 def check_counts(ensemble: int, cohort: int | None = None) -> None:
