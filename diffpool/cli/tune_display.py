@@ -121,7 +121,8 @@ def draw_trials(result: Tuned, out: Path, shown: Console) -> None:
     try:
         from diffpool.viz import draw_tuning
     except ImportError:
-        shown.print(f"no picture: to get {PICTURE}, run `pip install 'diffpool[plot]'`")
+        message = f"no picture: to get {PICTURE}, run `pip install 'diffpool[plot]'`"
+        shown.print(message, markup=False)
         return
     try:
         draw_tuning(result.trials, picture)
