@@ -59,6 +59,35 @@ def cpu_step(record: dict[str, Any]) -> str:
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
+def ensemble(record: dict[str, Any]) -> str:
+    lines = [
+        f"| {record['graphs']:,} small graphs | one model, s | ensemble of {record['members']}, s | ratio "
+        "| epochs | test accuracy, % |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in record["rows"].items():
+        one, several = row["one"], row["ensemble"]
+        cells = [f"{one['median']:.2f}", f"{several['median']:.2f}", f"**{row['ratio']:.2f} ×**"]
+        if "epochs" in one:
+            cells += [_both(one, several, "epochs"), _both(one, several, "accuracy")]
+        else:
+            cells += ["–", "–"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
+def ensemble_ratio(record: dict[str, Any]) -> str:
+    return f"{next(iter(record['rows'].values()))['ratio']:.1f}"
+
+
+def _both(one: dict[str, Any], several: dict[str, Any], name: str) -> str:
+    """The mean of a value for one model and for the ensemble."""
+    means = [
+        mean(own[name]) if isinstance(own[name], list) else own[name] for own in (one, several)
+    ]
+    return ", ".join(f"{value:.0f}" if name == "epochs" else f"{value:.1f}" for value in means)
+
+
 def busy(record: dict[str, Any]) -> str:
     lines = [
         "| seconds for an epoch of ENZYMES | one thread | default | one thread, busy | default, busy "
@@ -109,6 +138,8 @@ TABLES: dict[str, Table] = {
     "large_graph": from_last("large_graph", large_graph),
     "cpu_step": from_last("cpu_step", cpu_step),
     "busy": from_last("busy", busy),
+    "ensemble": from_last("ensemble", ensemble),
+    "ensemble_ratio": from_last("ensemble", ensemble_ratio),
     "reading": from_last("reading", reading),
     "cross_validation": lambda: throughput("cross_validation"),
     "cross_validation_cpu": lambda: throughput("cross_validation_cpu"),

@@ -137,13 +137,16 @@ class Setting:
 
     def show(self, value: Any) -> str:
         """The value as it is written on the command line."""
-        if value is None:
-            return self.none
-        if isinstance(value, tuple):
-            return ",".join(map(str, value)) or "empty"
-        if isinstance(value, bool):
-            return str(value).lower()
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return self.none if value is None else show_value(value)
+
+
+def show_value(value: Any) -> str:
+    """A value other than None as it is written on the command line."""
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value)) or "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @lru_cache

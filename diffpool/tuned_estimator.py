@@ -11,7 +11,7 @@ from typing import Any
 from diffpool.data import GraphDataset
 from diffpool.estimator import DiffPoolClassifier, DiffPoolRegressor, _Estimator
 from diffpool.experiments import Method, Trial, make_grid, space_for, tune
-from diffpool.experiments.tuning import MEMBERS, TRIALS
+from diffpool.experiments.tuning import MEMBERS
 
 
 class _Tuned(_Estimator):
@@ -21,16 +21,20 @@ class _Tuned(_Estimator):
         self,
         method: str = "diffpool",
         *,
-        trials: int = TRIALS,
+        trials: int | None = None,
         space: Mapping[str, Sequence[Any]] | None = None,
+        points: str = "spread",
         inner_folds: int = 1,
+        refit: str = "train",
         max_seconds: float | None = None,
         **settings: Any,
     ):
         super().__init__(method, **settings)
         self.trials = trials
         self.space = space
+        self.points = points
         self.inner_folds = inner_folds
+        self.refit = refit
         self.max_seconds = max_seconds
 
     def _train(self, method: Method, dataset: GraphDataset) -> None:
@@ -44,8 +48,10 @@ class _Tuned(_Estimator):
                 out=Path(folder) / "model",
                 space=space,
                 trials=self.trials,
+                points=self.points,
                 ensemble=MEMBERS if self.ensemble is None else self.ensemble,
                 inner_folds=self.inner_folds,
+                refit=self.refit,
                 max_seconds=self.max_seconds,
                 seed=method.training.seed,
             )
@@ -59,7 +65,7 @@ def _signature() -> inspect.Signature:
     """The parameters of a search, and those of the plain estimators."""
     own = inspect.signature(_Tuned.__init__).parameters
     plain = inspect.signature(_Estimator.__init__).parameters
-    names = ("trials", "space", "inner_folds", "max_seconds")
+    names = ("trials", "space", "points", "inner_folds", "refit", "max_seconds")
     parameters = [p for p in plain.values() if p.kind is not p.KEYWORD_ONLY]
     parameters += [own[name] for name in names]
     parameters += [p for p in plain.values() if p.kind is p.KEYWORD_ONLY]
@@ -79,10 +85,13 @@ class TunedClassifier(_Tuned, DiffPoolClassifier):
 
     Args:
         method: The name of a method, as in `diffpool tune --method`.
-        trials: Number of settings to try.
+        trials: Number of settings to try; by default 24, or as many as `max_seconds` allows.
         space: Names of settings and the values to try; by default the usual ones of the method.
+        points: How they are drawn: "spread" (evenly), "random", or "grid", which tries all combinations.
         inner_folds: Validate by cross-validation with this many folds; 1 for a single validation part.
-        max_seconds: Start no new trials after this time.
+        refit: What the members are trained on: "train", all graphs except the test graphs; "all", also these, and the
+            models of the trials are tested; or "none": the models of the trials are the members.
+        max_seconds: Stop trying settings after this time.
         settings: See `DiffPoolClassifier`. Settings that are given are not searched over; `ensemble` is the number of
             members, by default 10.
 
@@ -91,7 +100,7 @@ class TunedClassifier(_Tuned, DiffPoolClassifier):
         model_: The `TrainedModel`, an ensemble.
         best_params_: The settings of the best trial.
         trials_: A `Trial` for each of the settings, the best one first.
-        test_scores_: Metrics on the tenth of the graphs that took no part in training or selection.
+        test_scores_: Metrics on the tenth of the graphs that took no part in the selection.
     """
 
 

@@ -48,6 +48,17 @@ def test_given_settings_are_not_searched_over() -> None:
         assert part.architecture.readout == "max"
 
 
+def test_models_of_the_trials_are_kept_and_a_grid_is_complete() -> None:
+    graphs, y = rings_and_stars()
+    model = TunedClassifier(
+        points="grid", space=SPACE, refit="none", ensemble=3, device="cpu", **{**QUICK, "epochs": 2}
+    )
+    model.fit(graphs, y)
+    assert len(model.trials_) == 4
+    chosen = [trial for trial in model.trials_ if trial.members]
+    assert len(model.model_.members) == len(chosen) <= 3
+
+
 def test_it_is_cloned_with_all_parameters() -> None:
     model = TunedClassifier(trials=3, space=SPACE, hidden=8, inner_folds=2, max_seconds=5.0)
     parameters = clone(model).get_params()

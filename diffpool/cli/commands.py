@@ -20,6 +20,7 @@ from diffpool.cli.predict import predict
 from diffpool.cli.train import train
 from diffpool.cli.tune import tune
 from diffpool.experiments.methods import KERNEL_METHODS, METHODS
+from diffpool.experiments.protocol_names import REFITS, SAMPLERS
 from diffpool.version import VERSION
 
 app = typer.Typer(
@@ -58,11 +59,12 @@ METHOD_LIST = listing(Methods=METHODS)
 EVALUATE_LISTS = listing(
     Protocols=ALL_PROTOCOLS, Methods=METHODS, Methods_with_a_kernel_and_an_SVM=KERNEL_METHODS
 )
+TUNE_LISTS = listing(Points=SAMPLERS, Refit=REFITS, Methods=METHODS)
 
 # One line for each command, in the order of the help.
 app.command(cls=Command, epilog=METHOD_LIST)(train)
 app.command(cls=Command, epilog=EVALUATE_LISTS)(evaluate)
-app.command(cls=Command, epilog=METHOD_LIST)(tune)
+app.command(cls=Command, epilog=TUNE_LISTS)(tune)
 app.command()(data)
 app.command()(predict)
 

@@ -308,8 +308,13 @@ def _range(names: tuple[str, ...]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{names[0]} … {names[-1]}"
 
 
-def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
-    """Print a summary of the data set, how the method differs from the paper, and warnings."""
+def describe(
+    dataset: GraphDataset, method: Method, console: Console, tried: Method | None = None
+) -> None:
+    """Print a summary of the data set, how the method differs from the paper, and warnings.
+
+    `tried`: the warnings are about this method instead.
+    """
     from diffpool.experiments import class_counts
 
     outputs = counted(dataset.num_classes, "class", "classes")
@@ -332,7 +337,7 @@ def describe(dataset: GraphDataset, method: Method, console: Console) -> None:
         counts = [f"{name}: {count}" for name, count in class_counts(dataset).items()]
         shown = ", ".join(counts[:12]) + (", …" if len(counts) > 12 else "")
         console.print(f"graphs per class: {shown}", markup=False, soft_wrap=True)
-    advise(dataset, method, console)
+    advise(dataset, tried or method, console)
 
 
 def advise(dataset: GraphDataset, method: Method, console: Console) -> None:

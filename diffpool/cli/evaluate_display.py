@@ -12,7 +12,6 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from diffpool.cli.display import LINE_SECONDS
 from diffpool.experiments.status import KernelStatus, Status
@@ -29,9 +28,21 @@ AnyStatus = Status | KernelStatus
 @contextmanager
 def evaluation_display(console: Console, title: str) -> Iterator[Callable[[AnyStatus], None]]:
     """Yields a function to call with each status."""
+    with live_display(console, title, _view, line) as watch:
+        yield watch
+
+
+@contextmanager
+def live_display(
+    console: Console,
+    title: str,
+    view: Callable[[str, AnyStatus], RenderableType],
+    line: Callable[[AnyStatus], str],
+) -> Iterator[Callable[[AnyStatus], None]]:
+    """Yields a function that shows each status: the view in a terminal, otherwise a line every few seconds."""
     if console.is_terminal:
         with Live(title, console=console, transient=True, refresh_per_second=4) as live:
-            yield lambda status: live.update(_view(title, status))
+            yield lambda status: live.update(view(title, status))
         return
     console.print(title)
     last = time.monotonic()
@@ -57,9 +68,7 @@ def line(status: AnyStatus) -> str:
     return (
         f"folds {len(status.records)}/{status.folds}, models {status.finished}/{status.models}, "
         f"{status.active} in training, epoch {status.epoch}/{status.max_epochs}, "
-        f"{_validation(status)}{_rate(status):,.0f} graphs/s, "
-        f"at most {duration(status.seconds_left)} left"
-        + (f"; best so far {status.leaders[0]}" if status.leaders else "")
+        f"{training_text(status)}"
     )
 
 
@@ -67,12 +76,18 @@ def _view(title: str, status: AnyStatus) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     folds = ("folds", len(status.records), status.folds)
     if isinstance(status, KernelStatus):
-        _add_bars(table, ("Gram matrices, %", round(100 * status.gram), 100), folds)
-        _add_bars(table, ("fits", status.fitted, status.fits))
+        add_bars(table, ("Gram matrices, %", round(100 * status.gram), 100), folds)
+        add_bars(table, ("fits", status.fitted, status.fits))
         table.add_row("", "", _left(status))
         return Group(title, table)
-    _add_bars(table, folds, ("models", status.finished, status.models))
-    _add_bars(table, ("epoch", status.epoch, status.max_epochs))
+    add_bars(table, folds, ("models", status.finished, status.models))
+    add_training(table, status)
+    return Group(title, table)
+
+
+def add_training(table: Table, status: Status) -> None:
+    """Add rows about the models in training."""
+    add_bars(table, ("epoch", status.epoch, status.max_epochs))
     if _validation(status):
         table.add_row(
             "validation",
@@ -84,10 +99,9 @@ def _view(title: str, status: AnyStatus) -> RenderableType:
         f"{_rate(status):,.0f} graphs/s, {status.active} models side by side",
         f"at most {duration(status.seconds_left)} left",
     )
-    return Group(title, table, *(Text(f"  {leader}") for leader in status.leaders))
 
 
-def _add_bars(table: Table, *bars: tuple[str, int, int]) -> None:
+def add_bars(table: Table, *bars: tuple[str, int, int]) -> None:
     """Add a row for each (name, done, total)."""
     for name, done, total in bars:
         bar = ProgressBar(total=total, completed=done, width=WIDTH)
@@ -103,6 +117,14 @@ def _validation(status: Status) -> str:
     """The mean validation accuracy; empty for regression."""
     accuracy = status.accuracies[-1]
     return "" if math.isnan(accuracy) else f"validation {100 * accuracy:.1f} %, "
+
+
+def training_text(status: Status) -> str:
+    """The validation accuracy, the speed and the time left, for a line."""
+    return (
+        f"{_validation(status)}{_rate(status):,.0f} graphs/s, "
+        f"at most {duration(status.seconds_left)} left"
+    )
 
 
 def _rate(status: Status) -> float:

@@ -10,13 +10,14 @@ import typer
 from diffpool.cli.completion import complete_dataset, complete_grid
 from diffpool.cli.display import (
     console,
+    counted,
     describe,
     preparing_bar,
     print_json,
     print_scores,
     progress_console,
 )
-from diffpool.cli.evaluate_display import evaluation_display
+from diffpool.cli.evaluate_display import duration
 from diffpool.cli.exits import resumable
 from diffpool.cli.inputs import load
 from diffpool.cli.options import (
@@ -34,9 +35,12 @@ from diffpool.cli.options import (
     with_options,
 )
 from diffpool.cli.output_folder import check_out, no_empty_folder
+from diffpool.cli.setting_checks import check_settings
+from diffpool.cli.tune_display import draw_trials, print_trials, tuning_display
 from diffpool.errors import SettingError
 from diffpool.experiments.grid import parse_grid
-from diffpool.experiments.methods import METHOD_SETTINGS, METHODS, settings_for
+from diffpool.experiments.methods import METHODS, settings_for, with_settings
+from diffpool.experiments.protocol_names import REFITS, SAMPLERS
 
 
 @with_options
@@ -55,11 +59,22 @@ def tune(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the model in OUT, if there is one.")
     ] = False,
-    trials: Annotated[int, typer.Option(help="Number of settings to try.")] = 24,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of settings to try.",
+            show_default="24, or as many as --max-time allows",
+        ),
+    ] = None,
     max_time: Annotated[
         float | None,
-        typer.Option(help="Start no new trials after this many seconds.", show_default="no limit"),
+        typer.Option(
+            help="Stop trying settings after this many seconds; the members are trained afterwards.",
+            show_default="no limit",
+        ),
     ] = None,
+    points: Annotated[str, name_option("How the settings to try are drawn", SAMPLERS)] = "spread",
+    refit: Annotated[str, name_option("What the members are trained on", REFITS)] = "train",
     inner_folds: InnerFolds = 1,
     grid: Annotated[
         list[str] | None,
@@ -88,8 +103,9 @@ def tune(
     members (default 10), and `diffpool predict` averages their predictions. Settings that are given as options are not
     searched over.
 
-    OUT receives the model, **trials.csv** (the settings that were tried, the best ones first) and **tuning.json** (the
-    scores on the test graphs). If the command is interrupted, run it again to continue.
+    OUT receives the model, **trials.csv** (the settings that were tried, the best ones first), **tuning.json** (the
+    scores on the test graphs) and **tuning.png** (the validation score by the value of each setting). If the command is
+    interrupted, run it again to continue.
 
     **Examples**
 
@@ -102,33 +118,48 @@ def tune(
     members = settings.pop("ensemble", 10)
     chosen = settings_for(method, dataset, seed=seed, **settings)
     given = parse_grid(grid or ())
-    from diffpool.experiments import Nested, needs_edges, prepared, space_for
-    from diffpool.experiments import tune as tune_network
-
-    space = given or space_for(chosen, list(settings))
     if both := [name for name, _ in given if name in settings]:
         raise SettingError(
             f"{both[0]} is given both as a setting and in the grid: remove one of them"
         )
+    if "poolings" not in dict(given):
+        check_settings(chosen, settings)
+    from diffpool.experiments import needs_edges, prepared, space_for
+    from diffpool.experiments import tune as tune_network
+    from diffpool.experiments.tuning import check_counts, interrupted, search_protocol
+
+    space = given or space_for(chosen, list(settings))
+    search = search_protocol(
+        chosen, space, trials, points, inner_folds, refit, max_seconds=max_time, seed=seed
+    )
+    check_counts(members, cohort)
     device_name = device.select()
     shown = progress_console(quiet, stderr=as_json)
     with no_empty_folder(out):
-        check_out(out, overwrite)
-        edges = needs_edges(chosen, Nested(grid=space, trials=trials))
+        check_out(out, overwrite or interrupted(out))
+        edges = needs_edges(chosen, search)
         graphs = load(dataset, seed, data, edges, target, quiet=quiet).to(device_name)
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
-        describe(graphs, chosen, shown)
-        title = f"tuning {chosen.name} on {graphs.name}: {trials} trials, {members} members"
-        with resumable("models are kept"), evaluation_display(shown, title) as watch:
+        ratios = dict(space).get("ratio", ())  # searched over: small ones do not matter
+        describe(
+            graphs, chosen, shown, with_settings(chosen, {"ratio": max(ratios)} if ratios else {})
+        )
+        budget = counted(len(search.points), "trial")
+        if max_time is not None:
+            budget = f"at most {budget} in {duration(max_time)}"
+        title = f"tuning {chosen.name} on {graphs.name}: {budget}, then {members} members"
+        with resumable("models are kept"), tuning_display(shown, title) as watch:
             result = tune_network(
                 chosen,
                 graphs,
                 out=out,
                 space=space,
                 trials=trials,
+                points=points,
                 ensemble=members,
                 inner_folds=inner_folds,
+                refit=refit,
                 max_seconds=max_time,
                 seed=seed,
                 cohort=cohort,
@@ -136,14 +167,17 @@ def tune(
                 watch=watch,
                 notify=shown.print,
             )
+    draw_trials(result, out, shown)
     if as_json:
         facts = {"best_settings": result.best_settings, "trials": len(result.trials)}
-        facts |= {"members": members, "test": result.test, "seconds": result.seconds}
+        facts |= {"members": members, "refit": refit}
+        facts |= {"test": result.test, "seconds": result.seconds}
         print_json({**facts, "out": str(out)})
         return
-    for trial in [trial for trial in result.trials if trial.members][:10]:
-        words = [f"{name} {METHOD_SETTINGS[name].show(v)}" for name, v in trial.settings.items()]
-        plural = "member" if trial.members == 1 else "members"
-        console.print(f"{trial.members} {plural}: {', '.join(words)}", soft_wrap=True)
+    print_trials(console, result)
+    if refit == "all":
+        console.print(
+            "test scores of the models of the trials, which did not train on the test graphs:"
+        )
     print_scores(console, result.test, "test ")
     shown.print(f"written to {out}   ({result.seconds:.0f} s)")

@@ -126,6 +126,7 @@ def results(tasks: Sequence[Task], cohort: Cohort) -> dict[str, Trained]:
             seconds=cohort.seconds * seen[m] / max(sum(seen), 1),
             test_metrics=_metrics(test, cohort.dataset),
             failed=failed,
+            stopped=m in cohort.stopped,
             held_out=held_out[m] if task.keep_outputs else None,
             state=_state(cohort, m) if task.keep_model else None,
         )

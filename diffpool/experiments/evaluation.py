@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffpool.baselines.prepare import Watch as WatchPreparation
-from diffpool.baselines.prepare import wanted
 from diffpool.data import GraphDataset, RawGraphs
 from diffpool.errors import DataError, SettingError, TrainingError
 from diffpool.experiments.checkpoint import checkpoint_path, only_process, remove_leftovers
@@ -19,11 +18,11 @@ from diffpool.experiments.methods import (
     Method,
     kernel_method,
     settings_for,
-    with_settings,
 )
 from diffpool.experiments.network_run import NetworkRun
 from diffpool.experiments.plan import (
     GivenFolds,
+    check_points,
     make_folds,
     make_plan,
     prepared,
@@ -80,7 +79,12 @@ def evaluate(
     protocol = choose_protocol(protocol) if isinstance(protocol, str) else protocol
     _check(repeats=repeats, cohort=cohort, seed=seed)
     method, dataset = prepared(method, dataset, preparing)
-    _check_grid(method, dataset, protocol)
+    if isinstance(protocol, Nested):
+        check_points(method, dataset, protocol.points)
+        if protocol.refit != "train":
+            raise SettingError(
+                f"expected refit to be train, because the protocol nested tests the models, got {protocol.refit!r}"
+            )
     if method.training.ensemble > 1 and isinstance(protocol, Paper):
         raise SettingError(
             "the protocol paper evaluates single models: use the protocol tenfold or nested for an ensemble"
@@ -149,19 +153,6 @@ def _check(seed: int, **counts: int | None) -> None:
     for name, value in counts.items():
         if value is not None and not 1 <= value <= MAX_COUNT:
             raise SettingError(f"expected {name} from 1 to {MAX_COUNT}, got {value}")
-
-
-def _check_grid(method: Method, dataset: GraphDataset, protocol: Protocol) -> None:
-    """Raise an error if a grid point needs other precomputed structures: they are computed once per run."""
-    if not isinstance(protocol, Nested):
-        return
-    for point in protocol.points:
-        other = with_settings(method, point).architecture
-        if wanted(other, dataset.largest) != wanted(method.architecture, dataset.largest):
-            raise SettingError(
-                f"the grid must not change what {method.name} precomputes, got {dict(point)}: "
-                "start a separate run for each of these settings"
-            )
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def make_grid(values: Mapping[str, Sequence[Any]]) -> Grid:
         setting = _searchable(name)
         if not choices:
             raise SettingError(f"expected at least one value for {name} in the grid, got none")
-        grid.append((name, tuple(setting.check(choice) for choice in choices)))
+        checked = [setting.check(choice) for choice in choices]
+        grid.append((name, tuple(dict.fromkeys(checked))))  # each value once
     return tuple(grid)
 
 

@@ -24,7 +24,7 @@ from diffpool.experiments.plan import FoldScore, Plan, Task, Trained
 from diffpool.experiments.protocols import Protocol
 from diffpool.experiments.provenance import commit, device_name, peak_memory, run_key, versions
 from diffpool.experiments.records import Heading, Record, RunRecords
-from diffpool.experiments.status import Notify, Status, Watch
+from diffpool.experiments.status import Notify, Search, Status, Watch
 from diffpool.training import TOO_LITTLE_FOR_ONE, Cohort, is_out_of_memory, release_memory
 
 SKIPPED = Trained(
@@ -68,7 +68,9 @@ class NetworkRun:
         self.checkpoint = Checkpoint()
         self.checkpoint_seconds = self.pause = checkpoint_seconds
         self.saved = time.monotonic()
-        self.deadline: float | None = None  # for starting to try settings; see `time.monotonic`
+        self.search_seconds: float | None = None  # for trying settings, also before an interruption
+        self.deadline: float | None = None  # the end of this time; see `time.monotonic`
+        self.search: Search | None = None  # before the cohort in training
 
     def train(self, size: int | None, again: bool = False) -> None:
         """Continue from the checkpoint until every fold is recorded, with `size` models side by side.
@@ -77,14 +79,26 @@ class NetworkRun:
         if the folds are recorded.
         """
         self.checkpoint = load_checkpoint(self.path, self.notify)
+        self._set_deadline()
         if self.dataset.x.is_cuda:
             torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
         self._record()
-        while not self.records.complete or (again and self._open_tasks()):
+        while self._open_tasks() if again else not self.records.complete:
             self._skip_late_points()
             tasks = self._next_tasks(size)
             if not self._train_cohort(tasks):
                 self._halve(len(tasks))
+
+    def _set_deadline(self) -> None:
+        if self.search_seconds is not None:
+            spent = sum(result.seconds for result in self.checkpoint.done.values())
+            if self.checkpoint.tasks:
+                spent += float(self.checkpoint.cohort["run.seconds"])
+            self.deadline = time.monotonic() + self.search_seconds - spent
+
+    @property
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
 
     def _open_tasks(self) -> bool:
         done = self.checkpoint.done
@@ -96,11 +110,12 @@ class NetworkRun:
 
     def _skip_late_points(self) -> None:
         """After the deadline, give up the settings that are not tried yet, if some are."""
-        if self.deadline is None or time.monotonic() < self.deadline or self.checkpoint.tasks:
+        done = self.checkpoint.done
+        if not self._late or self.checkpoint.tasks:
             return
-        tasks, done = self.protocol.tasks(self.plan, self.checkpoint.done), self.checkpoint.done
-        if any(task.may_fail and task.name in done for task in tasks):
-            for task in tasks:
+        search = self.protocol.search(self.plan, done)
+        if search is not None and search.tried:
+            for task in self.protocol.tasks(self.plan, done):
                 if task.may_fail and task.name not in done:
                     done[task.name] = SKIPPED
 
@@ -125,6 +140,7 @@ class NetworkRun:
         """
         state = dict(self.checkpoint.cohort)
         self.checkpoint.tasks, self.checkpoint.cohort = (), {}
+        self.search = self.protocol.search(self.plan, self.checkpoint.done)
         try:
             cohort = make_cohort(tasks, self.dataset)
             if state:
@@ -132,6 +148,8 @@ class NetworkRun:
             while not cohort.finished:
                 self._train_epoch(tasks, cohort)
                 cohort.stop(self.protocol.losers(tasks, cohort))
+                if self._late and all(task.may_fail for task in tasks):
+                    cohort.stop(range(len(tasks)))
                 if time.monotonic() - self.saved >= self.pause:
                     self._save(tasks, cohort)
                 self.watch(self._status(tasks, cohort))
@@ -215,7 +233,14 @@ class NetworkRun:
         active, graphs = sum(cohort.active), sum(graphs_seen(cohort))
         epoch_graphs = sum(len(task.split.train) for task in tasks) / len(tasks)  # of a model
         later = models - finished - len(tasks)
-        left = epoch_graphs * (active * (max_epochs - cohort.epoch) + later * max_epochs)
+        rate = max(graphs, 1) / max(cohort.seconds, 1e-9)
+        search_left: float | None = None
+        left = epoch_graphs * (active * (max_epochs - cohort.epoch) + later * max_epochs) / rate
+        if self.deadline is not None and self.search is not None:
+            search_left = max(self.deadline - time.monotonic(), 0.0)
+            if tasks[0].may_fail:
+                final = self.plan.method.training.ensemble
+                left = min(left, search_left + epoch_graphs * final * max_epochs / rate)
         return Status(
             models=models,
             finished=finished,
@@ -228,6 +253,7 @@ class NetworkRun:
             accuracies=cohort.mean_accuracies,
             graphs=graphs,
             seconds=cohort.seconds,
-            seconds_left=left * cohort.seconds / max(graphs, 1),
-            leaders=self.protocol.leaders(self.plan, self.checkpoint.done),
+            seconds_left=left,
+            search=self.search,
+            search_seconds=search_left,
         )

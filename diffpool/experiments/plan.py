@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.baselines.prepare import Watch, prepare, resolved
+from diffpool.baselines.prepare import Watch, prepare, resolved, wanted
 from diffpool.data import Fold, GraphDataset, read_folds, stratified_folds
+from diffpool.errors import SettingError
 from diffpool.experiments.methods import Method, with_settings
 from diffpool.training.ensemble import member_fold
 
@@ -88,10 +89,16 @@ class Trained:
     seconds: float  # its share of the time of all models trained side by side
     test_metrics: dict[str, Any] | None = None  # MAE, RMSE and R², or `class_scores`
     failed: bool = False  # the loss became infinite or NaN: there is no result
+    stopped: bool = False  # by `Cohort.stop`: others were better, or there was no more time
     held_out: HeldOut | None = None  # if the task keeps its outputs
     state: dict[str, np.ndarray] | None = (
         None  # parameters and statistics, if the task keeps its model
     )
+
+    @property
+    def skipped(self) -> bool:
+        """Whether it was not trained at all: a search ran out of time."""
+        return self.parameters == 0
 
 
 Results = Mapping[str, Trained]  # by the names of the tasks
@@ -121,6 +128,19 @@ def prepared(
     architecture = resolved(method.architecture, dataset.graphs.layout.sizes.numpy())
     graphs = prepare(architecture, dataset.graphs, watch=watch)
     return replace(method, architecture=architecture), replace(dataset, graphs=graphs)
+
+
+def check_points(
+    method: Method, dataset: GraphDataset, points: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raise an error if a point needs other precomputed structures: they are computed once per run."""
+    for point in points:
+        other = with_settings(method, point).architecture
+        if wanted(other, dataset.largest) != wanted(method.architecture, dataset.largest):
+            raise SettingError(
+                f"the grid must not change what {method.name} precomputes, got {dict(point)}: "
+                "start a separate run for each of these settings"
+            )
 
 
 def make_plan(
@@ -180,12 +200,18 @@ def member_tasks(
     fold: int,
     stage: str,
     changes: Sequence[Mapping[str, Any]] | None = None,
+    on_all: bool = False,
 ) -> list[Task]:
-    """The members of the ensemble of a fold, each with its own validation graphs, and with its own `changes`."""
-    tasks = []
+    """The members of the ensemble of a fold, each with its own validation graphs, and with its own `changes`.
+
+    `on_all`: the test graphs are among its training and validation graphs.
+    """
+    tasks, outer = [], plan.folds[repeat][fold]
+    if on_all:
+        outer = Fold(np.union1d(outer.train, outer.test), outer.validation, outer.test[:0])
     for number in range(plan.method.training.ensemble):
         seed = derived_seed(plan.seed, "hold-out", repeat, fold, number)
-        split = member_fold(plan.folds[repeat][fold], plan.y, seed)
+        split = member_fold(outer, plan.y, seed)
         own = changes[number] if changes else None
         tasks.append(make_task(plan, repeat, fold, stage, number, split, own))
     return tasks

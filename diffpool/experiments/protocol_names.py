@@ -8,3 +8,17 @@ PROTOCOL_SUMMARIES = {
 KERNEL_PROTOCOL_SUMMARIES = {
     "inner-cv": "kernels only: ten folds; C and h chosen by ten-fold cross-validation of the training part",
 }
+
+# How the points of a search are drawn.
+SAMPLERS = {
+    "spread": "evenly, by a Halton sequence",
+    "random": "at random",
+    "grid": "every combination of values",
+}
+
+# What the final models of a search are trained on.
+REFITS = {
+    "train": "all graphs except the test graphs",
+    "all": "all graphs, also the test graphs; the test scores are those of the models of the trials",
+    "none": "nothing: the models of the trials are the members",
+}

@@ -7,11 +7,13 @@ models to train, and the accuracy of each fold whose models are trained. `Networ
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -30,9 +32,22 @@ from diffpool.experiments.plan import (
     make_task,
     member_tasks,
 )
-from diffpool.experiments.protocol_names import KERNEL_PROTOCOL_SUMMARIES, PROTOCOL_SUMMARIES
+from diffpool.experiments.protocol_names import (
+    KERNEL_PROTOCOL_SUMMARIES,
+    PROTOCOL_SUMMARIES,
+    REFITS,
+    SAMPLERS,
+)
 from diffpool.experiments.records import REGRESSION_METRICS
-from diffpool.experiments.selection import Point, choose_members, draw_points, joined, rank
+from diffpool.experiments.selection import (
+    MAX_POINTS,
+    Point,
+    choose_members,
+    draw_points,
+    joined,
+    rank,
+)
+from diffpool.experiments.status import Leader, Search
 from diffpool.training.cohort import Cohort
 from diffpool.training.ensemble import ensemble_scores, mean_outputs
 from diffpool.training.metrics import class_scores, regression_metrics
@@ -45,9 +60,9 @@ class _Protocol:
         """The models of a cohort that need no further training after this epoch."""
         return []
 
-    def leaders(self, plan: Plan, done: Results) -> tuple[str, ...]:
-        """The best settings so far, for displays; none if the protocol does not search, or in several folds."""
-        return ()
+    def search(self, plan: Plan, done: Results) -> Search | None:
+        """The progress of a search for settings; None if the protocol does not search, or in several folds."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -137,15 +152,36 @@ class Nested(_Protocol):
     trials: int | None = None  # points of the grid to try; None: all
     inner_folds: int = 1  # 1: the validation graphs of the fold; otherwise cross-validation
     halving: bool = False  # stop the worse half of the points early, again and again
+    sampler: str = "spread"  # how `trials` points of the grid are drawn: see `SAMPLERS`
+    sampler_seed: int = 0  # for random points
+    refit: str = "train"  # what the final models are: see `REFITS`
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "inner_folds"):
+            value = getattr(self, name)
+            if value is not None and not (type(value) is int and 1 <= value <= MAX_POINTS):
+                raise SettingError(
+                    f"expected {name} to be an integer from 1 to {MAX_POINTS}, got {value!r}"
+                )
+        for name, value, known in (
+            ("points", self.sampler, SAMPLERS),
+            ("refit", self.refit, REFITS),
+        ):
+            if value not in known:
+                raise SettingError(
+                    f"expected {name} to be one of {', '.join(known)}, got {value!r}"
+                    f"{did_you_mean(str(value), known)}"
+                )
 
     @cached_property
     def points(self) -> list[Point]:
         """The settings to try."""
-        return draw_points(self.grid, self.trials)
+        return draw_points(self.grid, self.trials, self.sampler, self.sampler_seed)
 
     def models(self, plan: Plan) -> int:
         members = plan.method.training.ensemble
         final = members if members > 1 else self.final_runs
+        final = 0 if self.refit == "none" else final
         return len(plan.fold_indices()) * (len(self.points) * self.inner_folds + final)
 
     def tasks(self, plan: Plan, done: Results) -> list[Task]:
@@ -162,7 +198,9 @@ class Nested(_Protocol):
         return selection + final
 
     def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
-        scores = []
+        scores: list[FoldScore] = []
+        if self.refit != "train":
+            return scores  # no final model is tested
         selected = {task.name for task in self.tasks(plan, {})} <= done.keys()
         for repeat, fold in plan.fold_indices() if selected else ():
             final = self.final_tasks(plan, done, repeat, fold)
@@ -228,27 +266,66 @@ class Nested(_Protocol):
             found += [m for own in order[-(-len(order) // 2) :] for m in own]
         return found
 
-    def leaders(self, plan: Plan, done: Results) -> tuple[str, ...]:
+    def search(self, plan: Plan, done: Results) -> Search | None:
         if len(plan.fold_indices()) > 1:
-            return ()
-        found = []
-        for point, tasks in zip(self.points, self._selection(plan, 0, 0), strict=True):
-            if all(task.name in done and not done[task.name].failed for task in tasks):
-                order = rank([done[task.name] for task in tasks])
-                score = f"loss {order[1]:.3f}" if order[0] == 0 else f"{-100 * order[0]:.1f} %"
-                shown = [f"{name} {METHOD_SETTINGS[name].show(v)}" for name, v in point.items()]
-                found.append((order, f"{score}: {', '.join(shown)}"))
-        return tuple(text for _, text in sorted(found)[:SHOWN])
+            return None
+        tried, found = 0, []
+        for number, tasks in enumerate(self._selection(plan, 0, 0)):
+            results = [done[task.name] for task in tasks if task.name in done]
+            tried += len(results) == len(tasks)
+            if len(results) == len(tasks) and not any(result.failed for result in results):
+                found.append((rank(results), number))
+        leaders = [self._leader(number, *order) for order, number in sorted(found)[:SHOWN]]
+        return Search(tried, len(self.points), tuple(leaders))
+
+    def _leader(self, number: int, negative_accuracy: float, loss: float) -> Leader:
+        point = self.points[number]
+        searched = {name for name, values in self.grid if len(values) > 1} or set(point)
+        settings = {
+            name: METHOD_SETTINGS[name].show(value)
+            for name, value in point.items()
+            if name in searched
+        }
+        return Leader(
+            number, None if negative_accuracy == 0 else -negative_accuracy, loss, settings
+        )
+
+    @cached_property
+    def _selections(self) -> WeakKeyDictionary[Plan, dict[tuple[int, int], list[list[Task]]]]:
+        """What `_selection` has returned: thousands of settings take seconds to check."""
+        return WeakKeyDictionary()
 
     def _selection(self, plan: Plan, repeat: int, fold: int) -> list[list[Task]]:
         """The models of each point, one for each inner fold."""
+        known = self._selections.setdefault(plan, {})
+        if (repeat, fold) not in known:
+            known[repeat, fold] = self._make_selection(plan, repeat, fold)
+        return known[repeat, fold]
+
+    def _make_selection(self, plan: Plan, repeat: int, fold: int) -> list[list[Task]]:
         splits = self._inner_splits(plan, repeat, fold)
+        keep = self.refit != "train"
+
+        def task(number: int, inner: int) -> Task:
+            index, split = number * len(splits) + inner, splits[inner]
+            made = make_task(plan, repeat, fold, "point", index, split, self.points[number])
+            return replace(made, keep_model=True) if keep else made
+
         return [
-            [
-                make_task(plan, repeat, fold, "point", number * len(splits) + inner, split, point)
-                for inner, split in enumerate(splits)
-            ]
-            for number, point in enumerate(self.points)
+            [task(number, inner) for inner in range(len(splits))]
+            for number in range(len(self.points))
+        ]
+
+    def chosen_trials(
+        self, plan: Plan, done: Results, repeat: int, fold: int
+    ) -> list[tuple[Task, float]]:
+        """The models of the points that the greedy selection chose, with their weights."""
+        selection = self._selection(plan, repeat, fold)
+        counts = Counter(self.chosen(plan, done, repeat, fold))
+        return [
+            (task, count / len(selection[number]))
+            for number, count in counts.items()
+            for task in selection[number]
         ]
 
     def _inner_splits(self, plan: Plan, repeat: int, fold: int) -> list[Fold]:
@@ -288,10 +365,12 @@ class Nested(_Protocol):
         return choose_members([joined([r.held_out for r in own]) for own in tried], members)
 
     def final_tasks(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
-        """The models that are trained with the chosen settings and tested."""
+        """The models that are trained with the chosen settings and tested (unless on the test graphs)."""
+        if self.refit == "none":
+            return []
         changes = [self.points[number] for number in self.chosen(plan, done, repeat, fold)]
         if plan.method.training.ensemble > 1:
-            return member_tasks(plan, repeat, fold, "final", changes)
+            return member_tasks(plan, repeat, fold, "final", changes, self.refit == "all")
         outer = plan.folds[repeat][fold]
         graphs = np.union1d(outer.train, outer.validation)
         tasks = []

@@ -39,7 +39,14 @@ LATER_TRAINING: dict[str, Any] = {
     "ensemble": 1,
     "monitor": "loss",
 }
-LATER_PROTOCOL: dict[str, Any] = {"trials": None, "inner_folds": 1, "halving": False}
+LATER_PROTOCOL: dict[str, Any] = {
+    "trials": None,
+    "inner_folds": 1,
+    "halving": False,
+    "sampler": "spread",
+    "sampler_seed": 0,
+    "refit": "train",
+}
 LATER_ARCHITECTURE: dict[str, Any] = {
     "min_clusters": 1,
     "pooler": "diffpool",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from diffpool.errors import SettingError
 from diffpool.experiments.grid import Grid, points
 from diffpool.experiments.methods import Method
 from diffpool.experiments.plan import HeldOut, Trained
@@ -16,6 +17,7 @@ from diffpool.training.settings import Training
 Point = dict[str, Any]  # settings by name
 
 VARIANTS = 4  # points per architecture: they are trained side by side
+MAX_POINTS = 10_000
 
 # What `tune` tries by default. `space_for` leaves out what a method does not have.
 DEFAULT_SPACE: Grid = (
@@ -43,6 +45,8 @@ def space_for(method: Method, fixed: Sequence[str] = ()) -> Grid:
         absent |= set(POOLING)
     elif method.architecture.pooler != "diffpool":
         absent |= {"poolings", "ratio", "link_weight", "entropy_weight"}
+    if isinstance(method.architecture.clusters, tuple):
+        absent |= {"poolings", "ratio"}  # the number of clusters of every pooling is given
     if method.name != "diffpool":
         absent.add("conv")  # it is what distinguishes the baselines
     if method.architecture.readout not in ("sum", "mean", "max"):
@@ -50,20 +54,29 @@ def space_for(method: Method, fixed: Sequence[str] = ()) -> Grid:
     return tuple((name, values) for name, values in DEFAULT_SPACE if name not in absent)
 
 
-def draw_points(grid: Grid, trials: int | None = None) -> list[Point]:
-    """The points of a grid; if there are more than `trials`, this many of them, spread evenly (a Halton sequence).
+def draw_points(
+    grid: Grid, trials: int | None = None, sampler: str = "spread", seed: int = 0
+) -> list[Point]:
+    """The points of a grid; if there are more than `trials`, this many of them, drawn as `sampler` says.
 
     About every fourth point has a new architecture: points that differ only in how they are trained are trained side by
-    side.
+    side. `seed` is for random points.
     """
     count = math.prod(len(values) for _, values in grid)
-    if trials is None or count <= trials:
+    if trials is None or sampler == "grid" or count <= trials:
+        if count > MAX_POINTS:
+            raise SettingError(
+                f"expected a grid of at most {MAX_POINTS} points, got {count:,}: name fewer values, or draw some of "
+                "the points, spread or at random"
+            )
         return points(grid)
+    places = _random_places(seed) if sampler == "random" else _even_places
     training = tuple(entry for entry in grid if hasattr(Training, entry[0]))
-    variants = _spread(training, trials)
-    shapes = _spread(
+    variants = _draw(training, trials, places)
+    shapes = _draw(
         tuple(entry for entry in grid if entry not in training),
         -(-trials // min(VARIANTS, len(variants))),
+        places,
     )
     each = -(-trials // len(shapes))  # variants of each shape
     order = [name for name, _ in grid]
@@ -75,23 +88,46 @@ def draw_points(grid: Grid, trials: int | None = None) -> list[Point]:
     return chosen[:trials]
 
 
-def _spread(grid: Grid, count: int) -> list[Point]:
-    """Up to `count` different points of a grid."""
-    if math.prod(len(values) for _, values in grid) <= count:
-        return points(grid)
+Places = Callable[
+    [int, int], Iterator[np.ndarray]
+]  # dimensions, points at a time → places in [0, 1)
+
+
+def _even_places(dimensions: int, count: int) -> Iterator[np.ndarray]:
     from scipy.stats import qmc  # slow to import
 
+    sequence = qmc.Halton(dimensions, scramble=True, seed=0)
+    while True:
+        yield sequence.random(count)
+
+
+def _random_places(seed: int) -> Places:
+    def places(dimensions: int, count: int) -> Iterator[np.ndarray]:
+        rng = np.random.default_rng([seed, dimensions])
+        while True:
+            yield rng.random((count, dimensions))
+
+    return places
+
+
+def _draw(grid: Grid, count: int, places: Places) -> list[Point]:
+    """Up to `count` different points of a grid; neighbors differ in more than the last setting."""
+    whole = math.prod(len(values) for _, values in grid)
+    if whole <= count:
+        every = points(grid)
+        return [every[number] for number in np.random.default_rng(0).permutation(whole)]
     found: list[Point] = []
-    sequence = qmc.Halton(len(grid), scramble=True, seed=0)
-    while len(found) < count:
-        for place in sequence.random(count):
+    for batch in places(len(grid), count):
+        for place in batch:
             point = {
                 name: values[int(u * len(values))]
                 for u, (name, values) in zip(place, grid, strict=True)
             }
-            if point not in found and len(found) < count:
+            if point not in found:
                 found.append(point)
-    return found
+            if len(found) == count:
+                return found
+    raise AssertionError("the places end")  # they never do
 
 
 def rank(results: Sequence[Trained]) -> tuple[float, float]:

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from diffpool.experiments.records import Record
+
+
+@dataclass(frozen=True)
+class Leader:
+    """One of the best settings that a search has tried so far."""
+
+    trial: int
+    accuracy: float | None  # on the validation graphs, 0 to 1; None for regression
+    loss: float
+    settings: Mapping[str, str]  # those that the search varies, as text
+
+
+@dataclass(frozen=True)
+class Search:
+    """The progress of a search for settings."""
+
+    tried: int
+    trials: int  # to try in total
+    leaders: tuple[Leader, ...]  # the best one first
 
 
 @dataclass(frozen=True)
@@ -24,7 +43,8 @@ class Status:
     graphs: int  # training graphs seen by these models so far
     seconds: float  # training time of these models so far
     seconds_left: float  # at most: models may stop early
-    leaders: tuple[str, ...] = ()  # of a search: the best settings so far, the best one first
+    search: Search | None = None  # of `diffpool tune`
+    search_seconds: float | None = None  # left for trying settings; None without a limit
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,20 +21,23 @@ from torch import nn
 
 from diffpool.data import GraphDataset, single_split
 from diffpool.errors import SettingError
-from diffpool.experiments.checkpoint import only_process
+from diffpool.experiments.checkpoint import checkpoint_path, only_process
 from diffpool.experiments.grid import Grid
 from diffpool.experiments.methods import METHOD_SETTINGS, Method, settings_for, with_settings
 from diffpool.experiments.network_run import NetworkRun
-from diffpool.experiments.plan import Plan, Task, Trained, prepared
+from diffpool.experiments.plan import Plan, Results, Task, Trained, check_points, prepared
 from diffpool.experiments.protocols import Nested
-from diffpool.experiments.selection import Point, rank, space_for
+from diffpool.experiments.selection import MAX_POINTS, Point, rank, space_for
 from diffpool.experiments.status import Notify, Watch
 from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
+    CohortBatches,
     ModelCard,
     TrainedModel,
+    check_outputs,
     classification_metrics,
+    outputs_of,
     regression_metrics,
     reserve_directory,
     target_scale,
@@ -43,6 +46,8 @@ from diffpool.training.ensemble import mean_outputs
 from diffpool.training.model_directory import Model, Part
 
 TRIALS, MEMBERS = 24, 10
+MOST_TRIALS = 1000  # if only time limits them
+MAX_MEMBERS = 1000
 RECORDS = "record.jsonl"  # in the model directory: what `diffpool evaluate` would record
 
 
@@ -52,11 +57,12 @@ class Trial:
 
     number: int
     settings: Point
-    validation_loss: float | None  # None: it failed, or there was no time for it
+    validation_loss: float | None  # None: the loss became infinite or NaN
     validation_accuracy: float | None  # 0 to 1; None for regression
     epochs: int
     seconds: float
     members: int  # of the ensemble that have these settings
+    stopped: bool = False  # early: it was in the worse half, or there was no more time
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +73,7 @@ class Tuned:
     trials: tuple[Trial, ...]
     test: dict[str, Any]  # metrics of the ensemble on the test graphs
     seconds: float
+    refit: str = "train"  # with "all", `test` is of the models of the trials, not of `model`
 
     @property
     def best_settings(self) -> Point:
@@ -80,9 +87,11 @@ def tune(
     *,
     out: str | Path,
     space: Grid | None = None,
-    trials: int = TRIALS,
+    trials: int | None = None,
+    points: str = "spread",
     ensemble: int = MEMBERS,
     inner_folds: int = 1,
+    refit: str = "train",
     max_seconds: float | None = None,
     seed: int = 0,
     cohort: int | None = None,
@@ -100,59 +109,120 @@ def tune(
     continues where it stopped.
 
     - `space`: names of settings and the values to try (`make_grid`), by default `space_for(method)`.
+    - `trials`: by default 24, or as many as `max_seconds` allows.
+    - `points`: how they are drawn from the space: "spread", "random" or "grid", which tries all of them.
     - `inner_folds`: validate by cross-validation with this many folds; 1 for a single validation part.
-    - `max_seconds`: start no new trials after this time.
+    - `refit`: what the members are trained on: "train", all graphs except the test graphs; "all", also these, and the
+      models of the trials are tested; or "none": the models of the trials are the members.
+    - `max_seconds`: stop trying settings after this time; training the members takes additional time. The result then
+      depends on the speed of the machine.
     - `cohort`: maximum number of models trained side by side; by default as many as suit the device.
     """
     start = time.monotonic()
     method = settings_for(method, dataset.name) if isinstance(method, str) else method
-    method = with_settings(method, {"ensemble": _checked("ensemble", ensemble, 2), "seed": seed})
-    space = space_for(method) if space is None else space
-    protocol = Nested(
-        grid=space,
-        trials=_checked("trials", trials, 1),
-        inner_folds=_checked("inner_folds", inner_folds, 1),
-        halving=True,
-    )
+    check_counts(ensemble, cohort)
+    method = with_settings(method, {"ensemble": ensemble, "seed": seed})
+    protocol = search_protocol(method, space, trials, points, inner_folds, refit, max_seconds, seed)
     out = Path(out)
     method, dataset = prepared(method, dataset)
+    check_points(method, dataset, protocol.points)
     y = dataset.y.cpu().numpy()
     fold = single_split(y, seed)
+    if inner_folds > (rest := len(dataset) - len(fold.test)):
+        raise SettingError(
+            f"expected at most {rest} inner folds, one for each graph outside the test part, got {inner_folds}"
+        )
     labels = np.zeros(len(dataset), np.int64) if dataset.regression else y
     plan = Plan(method, seed, labels, ((fold,),), keep_models=True, same_targets=True)
-    with reserve_directory(out, overwrite) as save:
-        run = NetworkRun(plan, protocol, dataset, out / RECORDS, watch, notify, checkpoint_seconds)
-        run.deadline = None if max_seconds is None else start + max_seconds
-        with only_process(run.path):
-            run.train(cohort, again=True)
-            done = run.checkpoint.done
-            final = protocol.final_tasks(plan, done, 0, 0)
-            results = [done[task.name] for task in final]
-            model, card = _ensemble(final, results, dataset, plan)
-            found = _trials(protocol, plan, done)
-            test = _test_metrics(results, card)
-            save(model, card)
-            tuned = Tuned(TrainedModel(model, card), found, test, time.monotonic() - start)
-            write_trials(out, tuned)
-            run.finish()
+    run = NetworkRun(plan, protocol, dataset, out / RECORDS, watch, notify, checkpoint_seconds)
+    run.search_seconds = max_seconds
+    # a process that was killed after it had saved the model has left its checkpoint
+    with reserve_directory(out, overwrite or run.path.exists()) as save, only_process(run.path):
+        run.train(cohort, again=True)
+        done = run.checkpoint.done
+        selected = protocol.chosen_trials(plan, done, 0, 0)
+        members = [(task, 1.0) for task in protocol.final_tasks(plan, done, 0, 0)] or selected
+        model, card = _ensemble(members, done, dataset, plan)
+        tested = (model, card)
+        if refit == "all":
+            tested = _ensemble(selected, done, dataset, plan)
+        test = _test_metrics(*tested, dataset, fold.test)
+        found = _trials(protocol, plan, done)
+        seconds = time.monotonic() - start
+        tuned = Tuned(TrainedModel(model, card), found, test, seconds, refit)
+        write_trials(out, tuned)
+        save(model, card)
+        run.finish()
     return tuned
 
 
-def _checked(name: str, value: int, low: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= 10_000:
-        raise SettingError(f"expected {name} to be an integer from {low} to 10000, got {value!r}")
-    return value
+def search_protocol(
+    method: Method,
+    space: Grid | None = None,
+    trials: int | None = None,
+    points: str = "spread",
+    inner_folds: int = 1,
+    refit: str = "train",
+    max_seconds: float | None = None,
+    seed: int = 0,
+) -> Nested:
+    """The search of `tune` with these arguments, which are checked."""
+    if max_seconds is not None and not (_is_number(max_seconds) and max_seconds > 0):
+        raise SettingError(
+            f"expected the time for trying settings to be a number of seconds above 0, got {max_seconds!r}"
+        )
+    if points == "grid" and trials is not None:
+        raise SettingError(
+            f"expected all points of the grid or {trials} trials, got both: leave out trials, or draw the points "
+            "spread or at random"
+        )
+    if trials is None and points != "grid":
+        trials = TRIALS if max_seconds is None else MOST_TRIALS
+    return Nested(
+        grid=space_for(method) if space is None else space,
+        trials=trials,
+        inner_folds=inner_folds,
+        halving=True,
+        sampler=points,
+        sampler_seed=seed if points == "random" else 0,
+        refit=refit,
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def interrupted(out: Path) -> bool:
+    """Whether a search in this folder can be continued."""
+    return any(checkpoint_path(out / RECORDS, "*").parent.glob("*.safetensors"))
+
+
+def check_counts(ensemble: int, cohort: int | None = None) -> None:
+    """Raise an error if a number is out of range."""
+    for name, value, low, high in (
+        ("ensemble", ensemble, 2, MAX_MEMBERS),
+        ("cohort", cohort, 1, MAX_POINTS),
+    ):
+        if value is not None and not (type(value) is int and low <= value <= high):
+            raise SettingError(
+                f"expected {name} to be an integer from {low} to {high}, got {value!r}"
+            )
 
 
 def _ensemble(
-    tasks: Sequence[Task], results: Sequence[Trained], dataset: GraphDataset, plan: Plan
+    members: Sequence[tuple[Task, float]], done: Results, dataset: GraphDataset, plan: Plan
 ) -> tuple[Model, ModelCard]:
-    """The members with the same architecture side by side, and their card."""
+    """The ensemble of these models with their weights, those with the same architecture side by side; its card."""
     groups: dict[Any, list[int]] = {}
-    for number, task in enumerate(tasks):
+    for number, (task, _) in enumerate(members):
         groups.setdefault(task.method.architecture, []).append(number)
     parts = tuple(
-        Part(architecture, tasks[numbers[0]].method.training, (1.0,) * len(numbers))
+        Part(
+            architecture,
+            members[numbers[0]][0].method.training,
+            tuple(members[number][1] for number in numbers),
+        )
         for architecture, numbers in groups.items()
     )
     mean: tuple[float, ...] = ()
@@ -172,10 +242,8 @@ def _ensemble(
         target_sd=sd,
     )
     model = card.build()
-    whole: list[Any] = list(model) if isinstance(model, nn.ModuleList) else [model]
-    for part, numbers in zip(whole, groups.values(), strict=True):
-        assert isinstance(part, GraphClassifier)
-        states = [results[number].state or {} for number in numbers]
+    for part, numbers in zip(_parts(model), groups.values(), strict=True):
+        states = [done[members[number][0].name].state or {} for number in numbers]
         part.load_state_dict(
             {
                 name: torch.stack([torch.from_numpy(state[name]) for state in states])
@@ -185,20 +253,38 @@ def _ensemble(
     return model.to(dataset.x.device, dataset.x.dtype), card
 
 
-def _test_metrics(results: Sequence[Trained], card: ModelCard) -> dict[str, Any]:
-    held_out = [result.held_out for result in results if result.held_out is not None]
-    outputs = mean_outputs(np.stack([own.outputs for own in held_out]))
+def _parts(model: Model) -> list[GraphClassifier]:
+    return (
+        [cast(GraphClassifier, m) for m in model] if isinstance(model, nn.ModuleList) else [model]
+    )
+
+
+def _test_metrics(
+    model: Model, card: ModelCard, dataset: GraphDataset, graphs: np.ndarray
+) -> dict[str, Any]:
+    """The metrics of an ensemble on these graphs."""
+    weights = [weight for part in card.parts for weight in part.weights]
+    outputs: list[np.ndarray] = []
+    for part, about in zip(_parts(model), card.parts, strict=True):
+        batches = CohortBatches(dataset, part.clusters)
+        outputs += outputs_of(part, batches, [graphs] * len(about.weights))
+    for own in outputs:
+        check_outputs(own, graphs, dataset.name)
+    y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu().numpy()
     if card.regression:
-        return regression_metrics(held_out[0].y, outputs)
+        scaled = mean_outputs(np.stack(outputs), weights)
+        return regression_metrics(y, scaled * np.array(card.target_sd) + np.array(card.target_mean))
+    probabilities = torch.from_numpy(np.stack(outputs)).softmax(-1).numpy()
     classes = {"classes": list(card.class_names)}
-    return classes | classification_metrics(held_out[0].y, outputs)
+    return classes | classification_metrics(y, mean_outputs(probabilities, weights))
 
 
 def _trials(protocol: Nested, plan: Plan, done: dict[str, Trained]) -> tuple[Trial, ...]:
-    """The trials, the best one first."""
+    """The trials that were trained, the best one first."""
     tried = protocol.trial_results(plan, done, 0, 0)
     chosen = Counter(protocol.chosen(plan, done, 0, 0))
-    order = sorted(range(len(tried)), key=lambda number: rank(tried[number]))
+    started = [n for n, own in enumerate(tried) if not any(result.skipped for result in own)]
+    order = sorted(started, key=lambda number: rank(tried[number]))
     return tuple(
         _trial(number, protocol.points[number], tried[number], chosen[number]) for number in order
     )
@@ -215,6 +301,7 @@ def _trial(number: int, point: Point, results: Sequence[Trained], members: int) 
         epochs=max(len(result.curve) for result in results),
         seconds=sum(result.seconds for result in results),
         members=members,
+        stopped=any(result.stopped for result in results),
     )
 
 
@@ -233,6 +320,7 @@ def write_trials(out: Path, tuned: Tuned) -> None:
     facts = {
         "members": tuned.model.card.members,
         "trials": len(tuned.trials),
+        "refit": tuned.refit,
         "test": tuned.test,
         "seconds": round(tuned.seconds, 3),
         "best_settings": tuned.best_settings,

@@ -3,7 +3,9 @@
     python killed_runs.py FOLDER PROTOCOL KILLS
 
 One process forks for every start, because importing torch takes seconds; only the child is killed. Writes
-FOLDER/alone.jsonl, an uninterrupted run, and FOLDER/killed-N.jsonl; prints the number of kills.
+FOLDER/alone.jsonl, an uninterrupted run, and FOLDER/killed-N.jsonl; prints the number of kills. The protocol
+`tune-embedded` is `diffpool.tune` on generated data and `tune-own` on FOLDER/own.jsonl; they write FOLDER/alone and
+FOLDER/killed-N.
 """
 
 from __future__ import annotations
@@ -17,14 +19,18 @@ from pathlib import Path
 
 import torch
 
-from diffpool.data import embedded
-from diffpool.experiments import Nested, evaluate, make_grid, settings_for
+from diffpool.data import GraphDataset, embedded, read_graphs
+from diffpool.experiments import Nested, evaluate, make_grid, settings_for, tune
 
+SPACE = make_grid({"readout": ["sum", "max"], "learning_rate": [1e-2, 3e-3], "dropout": [0.0, 0.3]})
 NESTED = Nested(make_grid({"learning_rate": [1e-2, 1e-3]}), final_runs=1)
 
 
 def run(protocol: str, out: Path) -> None:
     """Start or resume the run; patience and dropout make some models stop early."""
+    if protocol.startswith("tune"):
+        start_tuning(protocol, out.with_suffix(""))
+        return
     method = settings_for(
         "diffpool", "embedded", hidden=4, batch_size=10, epochs=6, patience=1, dropout=0.2
     )
@@ -34,6 +40,26 @@ def run(protocol: str, out: Path) -> None:
         NESTED if protocol == "nested" else protocol,
         out=out,
         cohort=6,
+        checkpoint_seconds=0,
+    )
+
+
+def start_tuning(protocol: str, out: Path) -> None:
+    """Start or continue a search; one that is complete is left as it is."""
+    if (out / "config.json").exists() and not list(out.glob("*.checkpoints")):
+        return
+    method = settings_for("diffpool", "embedded", hidden=4, batch_size=10, epochs=8)
+    dataset = embedded(40, rungs=2)
+    if protocol == "tune-own":
+        dataset = GraphDataset.from_raw(read_graphs(out.parent / "own.jsonl"), "degree")
+    tune(
+        method,
+        dataset,
+        out=out,
+        space=SPACE,
+        trials=6,
+        ensemble=3,
+        cohort=2,
         checkpoint_seconds=0,
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from diffpool.data import GraphDataset, embedded
+from diffpool.errors import SettingError
 from diffpool.experiments import Nested, choose_protocol, evaluate, make_grid, settings_for
 from diffpool.experiments.plan import HeldOut, Trained, make_plan
 from diffpool.experiments.selection import (
@@ -72,6 +73,26 @@ def test_the_space_has_nothing_that_a_method_lacks() -> None:
     assert "readout" in flat
     assert "readout" not in dict(space_for(settings_for("sortpool", "own")))
     assert "hidden" not in dict(space_for(settings_for("diffpool", "own"), ["hidden"]))
+    given = space_for(settings_for("diffpool", "own", clusters=(4,)), ["clusters"])
+    assert not dict(given).keys() & {"poolings", "ratio"}
+
+
+def test_a_value_that_is_given_twice_is_tried_once() -> None:
+    assert draw_points(make_grid({"hidden": [4, 8, 4]})) == [{"hidden": 4}, {"hidden": 8}]
+
+
+def test_a_grid_with_too_many_points_is_refused() -> None:
+    with pytest.raises(SettingError, match="at most 10000 points, got 139,968"):
+        draw_points(DEFAULT_SPACE, sampler="grid")
+
+
+def test_models_side_by_side_differ_in_more_than_one_setting_even_in_a_long_search() -> None:
+    first, *others = draw_points(DEFAULT_SPACE, 500)
+    alike = [
+        p for p in others if all(p[n] == first[n] for n in ("hidden", "readout", "conv", "ratio"))
+    ]
+    differing = {name for point in alike for name in point if point[name] != first[name]}
+    assert len(differing) > 2
 
 
 # --- choice --------------------------------------------------------------------------------------------------------

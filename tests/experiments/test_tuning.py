@@ -14,10 +14,12 @@ from typer.testing import CliRunner
 
 from diffpool import load_model
 from diffpool.cli.commands import app
-from diffpool.data import Categories, GraphDataset, RawGraphs, embedded
+from diffpool.data import Categories, GraphDataset, RawGraphs, embedded, single_split
 from diffpool.data.jsonl import write_jsonl
 from diffpool.errors import SettingError
-from diffpool.experiments import Status, make_grid, read_records, settings_for, tune
+from diffpool.experiments import Nested, Status, make_grid, read_records, settings_for, tune
+from diffpool.experiments.plan import Plan, member_tasks
+from diffpool.experiments.selection import draw_points
 
 SPACE = make_grid(
     {"readout": ["sum", "max"], "hidden": [4, 6], "dropout": [0.0, 0.5], "clip": [1.0, 2.0]}
@@ -83,8 +85,6 @@ def test_the_test_scores_are_those_of_the_saved_model(tmp_path: Path) -> None:
     record = read_records(tmp_path / "record.jsonl")[0]
     assert record.accuracy == pytest.approx(100 * result.test["accuracy"])
     assert record.method == "diffpool, ensemble of 3"
-    from diffpool.data import single_split
-
     test = single_split(dataset.y, 0).test
     found = load_model(tmp_path).predict([raw[int(g) : int(g) + 1] for g in test])
     assert raw.classes is not None
@@ -132,13 +132,86 @@ def test_a_tuned_directory_is_replaced_only_on_request(
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_after_the_deadline_no_trials_are_started(dataset: GraphDataset, tmp_path: Path) -> None:
-    result = tune(
-        METHOD, dataset, out=tmp_path, space=SPACE, trials=6, ensemble=2, cohort=2, max_seconds=0
-    )
-    tried = [trial for trial in result.trials if trial.validation_loss is not None]
-    assert len(tried) == 2  # the first cohort
-    assert all(trial.members == 0 for trial in result.trials if trial not in tried)
+def test_after_the_deadline_trials_end_and_no_others_are_started(
+    dataset: GraphDataset, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"space": SPACE, "trials": 6, "ensemble": 2, "cohort": 2}
+    result = tune(METHOD, dataset, out=tmp_path, max_seconds=1e-6, **settings)
+    assert [trial.epochs for trial in result.trials] == [1, 1]  # the first cohort
+    assert all(trial.stopped for trial in result.trials)
+    assert sum(trial.members for trial in result.trials) == 2
+
+
+def test_a_time_without_a_number_of_trials_tries_until_it_ends(
+    dataset: GraphDataset, tmp_path: Path
+) -> None:
+    result = tune(METHOD, dataset, out=tmp_path, ensemble=2, max_seconds=1e-6)
+    assert 0 < len(result.trials) <= 4  # the variants of one architecture
+
+
+def test_the_time_before_an_interruption_counts(dataset: GraphDataset, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"space": SPACE, "trials": 6, "ensemble": 2, "cohort": 2}
+    settings |= {"checkpoint_seconds": 0, "out": tmp_path}
+
+    def watch(status: Status) -> None:
+        assert status.search is not None
+        if status.search.tried == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(METHOD, dataset, watch=watch, max_seconds=600.0, **settings)
+    result = tune(METHOD, dataset, max_seconds=1e-6, **settings)
+    assert sorted(trial.number for trial in result.trials) != list(range(6))
+
+
+@pytest.mark.parametrize("inner_folds", [1, 3])
+def test_the_models_of_the_trials_can_be_the_members(
+    inner_folds: int, dataset: GraphDataset, tmp_path: Path
+) -> None:
+    own: dict[str, Any] = {"space": SPACE, "trials": 4, "ensemble": 3, "inner_folds": inner_folds}
+    kept = tune(METHOD, dataset, out=tmp_path / "kept", refit="none", **own)
+    trained = tune(METHOD, dataset, out=tmp_path / "trained", **own)
+    assert [t.members for t in kept.trials] == [t.members for t in trained.trials]
+    chosen = [trial for trial in kept.trials if trial.members]
+    weights = [weight for part in kept.model.card.parts for weight in part.weights]
+    assert len(weights) == len(chosen) * inner_folds
+    assert sum(weights) == pytest.approx(3)
+    assert kept.test["graphs"] == 6
+    assert not (tmp_path / "kept" / "record.jsonl").exists()  # no other model was tested
+    assert not list((tmp_path / "kept").glob("*.checkpoints"))
+
+
+def test_members_can_be_trained_on_all_graphs(tmp_path: Path) -> None:
+    raw = paths(40)
+    dataset = GraphDataset.from_raw(raw, "degree")
+    own: dict[str, Any] = {"space": SPACE, "trials": 2, "ensemble": 3}
+    everything = tune(METHOD, dataset, out=tmp_path / "all", refit="all", **own)
+    kept = tune(METHOD, dataset, out=tmp_path / "none", refit="none", **own)
+    assert everything.test == kept.test  # of the models of the trials
+    assert everything.model.card.members == 3
+    facts = json.loads((tmp_path / "all" / "tuning.json").read_text())
+    assert facts["refit"] == "all"
+    protocol = Nested(grid=SPACE, trials=2, refit="all")
+    method = settings_for("diffpool", "own", ensemble=3)
+    plan = Plan(method, 0, dataset.y.numpy(), ((single_split(dataset.y, 0),),))
+    for task in member_tasks(plan, 0, 0, "final", on_all=protocol.refit == "all"):
+        assert len(task.split.train) + len(task.split.validation) == 40
+        assert not len(task.split.test)
+
+
+def test_points_are_drawn_in_three_ways(dataset: GraphDataset, tmp_path: Path) -> None:
+    space = make_grid({"hidden": [4, 6, 8], "dropout": [0.0, 0.25, 0.5], "clip": [1.0, 2.0, 3.0]})
+    method = settings_for("diffpool", "embedded", epochs=1)
+    random, other = (draw_points(space, 5, "random", seed) for seed in (0, 1))
+    assert random != other
+    assert random == draw_points(space, 5, "random", 0)
+    settings: dict[str, Any] = {"ensemble": 2, "space": space}
+    found = tune(method, dataset, out=tmp_path / "r", points="random", trials=5, **settings)
+    tried = sorted(found.trials, key=lambda trial: trial.number)
+    assert [trial.settings for trial in tried] == random
+    small = make_grid({"hidden": [4, 6], "dropout": [0.0, 0.25]})
+    grid = tune(method, dataset, out=tmp_path / "g", points="grid", space=small, ensemble=2)
+    assert len(grid.trials) == 4
 
 
 def test_the_worse_half_of_an_architecture_stops_early(
@@ -174,13 +247,27 @@ def _ends(raw: RawGraphs) -> tuple[np.ndarray, np.ndarray]:
         ({"trials": 0}, "expected trials to be an integer from 1"),
         ({"ensemble": 1}, "expected ensemble to be an integer from 2"),
         ({"inner_folds": 1.5}, "expected inner_folds to be an integer"),
+        ({"cohort": 0}, "expected cohort to be an integer from 1"),
+        (
+            {"max_seconds": 0},
+            "expected the time for trying settings to be a number of seconds above",
+        ),
+        ({"max_seconds": float("nan")}, "got nan"),
+        ({"points": "sprad"}, "got 'sprad'. Did you mean spread?"),
+        ({"points": "grid", "trials": 3}, "expected all points of the grid or 3 trials, got both"),
+        ({"refit": "full"}, "expected refit to be one of train, all, none, got 'full'"),
+        ({"inner_folds": 80}, "expected at most 54 inner folds"),
+        (
+            {"space": make_grid({"pooler": ["graclus"]})},
+            "must not change what diffpool precomputes",
+        ),
     ],
 )
 def test_wrong_numbers_are_refused(
     wrong: dict, message: str, dataset: GraphDataset, tmp_path: Path
 ) -> None:
     with pytest.raises(SettingError, match=message):
-        tune(METHOD, dataset, out=tmp_path / "out", space=SPACE, **wrong)
+        tune(METHOD, dataset, out=tmp_path / "out", **{"space": SPACE, **wrong})
 
 
 def test_the_command_tunes_own_graphs_and_predicts(tmp_path: Path) -> None:
@@ -195,12 +282,26 @@ def test_the_command_tunes_own_graphs_and_predicts(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, ["predict", str(out), str(file), "--out", str(predictions)])
     assert again.exit_code == 0, again.output
     assert len(predictions.read_text().splitlines()) == 61
+    assert (out / "tuning.png").exists()
+    assert "the best of 3 trials" in result.output
     words[3] = str(tmp_path / "new")
     refused = CliRunner().invoke(app, [*words, "--hidden", "4"])
     assert "hidden is given both as a setting and in the grid" in str(refused.exception)
     refused = CliRunner().invoke(app, [*words, "--ensemble", "1"])
     assert "expected ensemble to be an integer from 2" in str(refused.exception)
     assert not (tmp_path / "new").exists()
+    for wrong, message in (
+        (["--trials", "0"], "expected trials to be an integer from 1"),
+        (["--max-time", "0"], "number of seconds above 0"),
+        (["--refit", "al"], "expected refit to be one of train, all, none, got 'al'. Did you mean"),
+        (
+            ["--poolings", "0", "--ratio", "0.5"],
+            "expected no --ratio with diffpool and --poolings 0",
+        ),
+    ):
+        refused = CliRunner().invoke(app, [*words, *wrong])
+        assert message in str(refused.exception)
+        assert not (tmp_path / "new").exists()
 
 
 def test_the_command_prints_json(tmp_path: Path) -> None:
