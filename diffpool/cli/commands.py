@@ -76,4 +76,4 @@ def main() -> None:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # Typer's code for Ctrl-C
             raise KeyboardInterrupt
-        sys.exit(code)
+    sys.exit(code)

@@ -276,7 +276,10 @@ def print_statistics(raw: RawGraphs, facts: dict[str, Any]) -> None:
     rows += [
         ("nodes", f"{facts['nodes']:,}, mean {facts['mean_nodes']:.2f}"),
         ("edges", f"{facts['edges']:,}, mean {facts['mean_edges']:.2f}"),
-        ("largest graph", f"{facts['max_nodes']:,} nodes"),
+        (
+            "largest graph",
+            f"{facts['max_nodes']:,} {'node' if facts['max_nodes'] == 1 else 'nodes'}",
+        ),
         ("node labels", _labels(raw.node_labels)),
         ("node attributes", str(facts["node_attributes"] or "–")),
         ("edge labels", _labels(raw.edge_labels)),

@@ -25,13 +25,17 @@ def one_line_errors() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
             yield
+            sys.stdout.flush()  # so that a closed pipe is noticed here
     except DiffPoolError as error:
         _complain(str(error))
     except KeyboardInterrupt:
         stop("stopped")
-    except BrokenPipeError:  # the reader of the output, such as `head`, has exited
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except BrokenPipeError:
+        _end_silently()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Typer and Rich exit with code 1
+            _end_silently()
+        raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
@@ -60,6 +64,12 @@ def check_completion(words: list[str]) -> None:
     for option in ("--install-completion", "--show-completion"):
         if option in words[1:] and Path(words[0]).name == "__main__.py":
             _complain(f"completion is for the installed command: run `diffpool {option}`")
+
+
+def _end_silently() -> NoReturn:
+    """The reader of the output, such as `head`, has exited: so does the command."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(BROKEN_PIPE)
 
 
 def _complain_about_memory(error: Exception) -> None:

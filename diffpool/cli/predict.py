@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -20,7 +19,6 @@ from diffpool.cli.display import (
     print_scores,
     progress_console,
 )
-from diffpool.cli.exits import BROKEN_PIPE
 from diffpool.cli.inputs import check_columns, first, read_input
 from diffpool.cli.options import (
     DataDir,
@@ -136,14 +134,8 @@ def predict(
         raw = read_input(dataset, source, quiet=quiet)
         total = len(raw)
         parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
-    try:
-        with graphs_bar("predicting", total, shown) as advance:
-            written = write_predictions(
-                model, parts, _stdout() if to_stdout else out, advance, form
-            )
-    except BrokenPipeError:  # `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(BROKEN_PIPE) from None
+    with graphs_bar("predicting", total, shown) as advance:
+        written = write_predictions(model, parts, _stdout() if to_stdout else out, advance, form)
     if not to_stdout:
         _write_scores(out.with_name(f"{out.stem}.scores.json"), written.metrics)
     if as_json:

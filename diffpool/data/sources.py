@@ -24,6 +24,12 @@ from diffpool.errors import DataError, SettingError
 
 FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".parquet", ".mol", *GRAPH_SUFFIXES, ".zip")
 
+ADVICE = {  # by suffix, for files that cannot be read
+    ".tsv": "Save it as .csv, separated by commas.",
+    ".sdf": "Save it as .csv with a column of SMILES, or give the molecules of RDKit's SDMolSupplier to `fit`.",
+    ".smi": "Save it as .csv with a header, such as smiles.",
+}
+
 
 def load_dataset(
     name: str | Path,
@@ -206,11 +212,7 @@ def _form(path: Path, *columns: Any) -> str:
         raise DataError(
             f"{path}: expected a folder or a file that ends in {', '.join(others)} or {last}, "
             f"got {path.suffix or 'no suffix'}. "
-            + (
-                "Save it as .csv, separated by commas."
-                if path.suffix == ".tsv"
-                else "Rename the file to match its format."
-            )
+            + ADVICE.get(path.suffix.lower(), "Rename the file to match its format.")
         )
     if form != "molecules" and any(column is not None for column in columns):
         raise SettingError(

@@ -316,7 +316,8 @@ def write_predictions(
     except BrokenPipeError:  # the reader has closed the pipe
         raise
     except OSError as error:
-        raise DataError(f"cannot write predictions to {out} ({error.strerror})") from error
+        place = out if isinstance(out, Path) else "standard output"
+        raise DataError(f"cannot write predictions to {place} ({error.strerror})") from error
 
 
 def _write(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -77,3 +79,17 @@ def test_a_bug_still_shows_its_traceback(monkeypatch: Any) -> None:
     monkeypatch.setattr(sys, "argv", ["diffpool", "data", "x.jsonl"])
     with pytest.raises(ZeroDivisionError):
         main()
+
+
+@pytest.mark.parametrize("words", [["--version"], ["data", "g.jsonl", "--json"]])
+def test_a_closed_pipe_ends_the_command_without_a_message(words: list[str], tmp_path: Path) -> None:
+    """As after `| head`: exit code 141, like other programs in a shell."""
+    (tmp_path / "g.jsonl").write_text('{"nodes": 1, "edges": []}\n')
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "diffpool", *words]
+    ended = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, b"")

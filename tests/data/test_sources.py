@@ -81,6 +81,9 @@ def test_a_missing_file_and_an_unknown_suffix_are_errors(tmp_path: Path, read: A
         DataError, match=r"a\.xyz: expected a folder or a file that ends in .* got .xyz"
     ):
         read(tmp_path / "a.xyz")
+    (tmp_path / "a.sdf").touch()
+    with pytest.raises(DataError, match=r"got \.sdf\. Save it as \.csv with a column of SMILES"):
+        read(tmp_path / "a.sdf")
     (tmp_path / "a").touch()
     with pytest.raises(DataError, match=r"got no suffix. Rename the file"):
         read(tmp_path / "a")
