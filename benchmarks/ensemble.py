@@ -1,9 +1,9 @@
 """How much longer than one model does an ensemble of five take on the CPU?
 
 1,000 generated graphs of 10 to 30 nodes: a ring with chords, which close triangles in one of the two classes. Training
-is that of `diffpool train` with default settings: for a fixed number of epochs, in turns, by the medians; and with early
-stopping, where the members stop at different epochs. There, one model stands for the mean of the members, each trained
-alone with its seed and its part of the graphs. Prediction is for all graphs.
+is that of `diffpool train` with default settings. For a fixed number of epochs, one model and the ensemble take turns,
+and medians are compared. With early stopping, members stop at different epochs: one model stands for the mean of the
+members, each trained alone with its seed and its part of the graphs. Prediction is for all graphs.
 """
 
 from __future__ import annotations
