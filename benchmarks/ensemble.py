@@ -1,9 +1,9 @@
 """How much longer than one model does an ensemble of five take on the CPU?
 
 1,000 generated graphs of 10 to 30 nodes: a ring with chords, which close triangles in one of the two classes. Training
-is that of `diffpool train` with default settings: for a fixed number of epochs, which compares the same work, and with
-early stopping, where the members stop at different epochs. Prediction is that of `diffpool predict`, for all graphs.
-One model and the ensemble take turns; ratios are those of the medians.
+is that of `diffpool train` with default settings. For a fixed number of epochs, one model and the ensemble take turns,
+and medians are compared. With early stopping, members stop at different epochs: one model stands for the mean of the
+members, each trained alone with its seed and its part of the graphs. Prediction is for all graphs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import numpy as np
 
 from benchmarks.record import begin, finish, parser
 from diffpool.data import Categories, GraphDataset, RawGraphs
-from diffpool.experiments import Outcome, settings_for, train_once
+from diffpool.experiments import Outcome, fit, settings_for, train_once
+from diffpool.experiments.plan import derived_seed
 
 GRAPHS, MEMBERS = 1000, 5
 EPOCHS = 10  # of the comparison of the same work
+
+Training = tuple[float, Outcome]  # with its seconds
 
 
 def rings_with_chords(count: int, seed: int = 0) -> RawGraphs:
@@ -47,27 +50,44 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def training(dataset: GraphDataset, repeats: int, **settings: Any) -> dict[str, Any]:
-    """Seconds, epochs and test accuracy of one model and of the ensemble, each with the same seeds."""
-    seconds: dict[int, list[float]] = {1: [], MEMBERS: []}
-    found: dict[int, list[Outcome]] = {1: [], MEMBERS: []}
+def same_work(dataset: GraphDataset, repeats: int, epochs: int = EPOCHS) -> dict[str, Any]:
+    """One model and the ensemble for the same number of epochs, in turns."""
+    found: dict[int, list[Training]] = {1: [], MEMBERS: []}
     for seed in range(repeats):
-        for members in seconds:
-            method = settings_for("diffpool", "rings", seed=seed, ensemble=members, **settings)
-            taken, outcome = timed(lambda method=method: train_once(method, dataset))
-            seconds[members].append(taken)
-            found[members].append(outcome)
-    one, several = (
+        for members, own in found.items():
+            method = settings_for("diffpool", "rings", seed=seed, ensemble=members, epochs=epochs)
+            own.append(timed(lambda method=method: train_once(method, dataset)))
+    return row(found[1], found[MEMBERS])
+
+
+def early_stopping(dataset: GraphDataset, repeats: int) -> dict[str, Any]:
+    """The ensemble with early stopping, and each of its members alone, with its seed and its part of the graphs."""
+    alone: list[Training] = []
+    together: list[Training] = []
+    for seed in range(repeats):
+        method = settings_for("diffpool", "rings", seed=seed, ensemble=MEMBERS)
+        together.append(timed(lambda method=method: train_once(method, dataset)))
+        for number, fold in enumerate(together[-1][1].folds):
+            own = settings_for("diffpool", "rings", seed=derived_seed(seed, "member", number))
+            alone.append(timed(lambda own=own, fold=fold: fit(own, dataset, fold)))
+    return row(alone, together, mean)
+
+
+def row(
+    one: list[Training], several: list[Training], middle: Callable[..., float] = median
+) -> dict[str, Any]:
+    """The times, epochs and test accuracies of single models and of ensembles."""
+    sides = [
         {
-            "seconds": [round(s, 3) for s in seconds[members]],
-            "median": round(median(seconds[members]), 3),
-            "epochs": [len(outcome.epochs) for outcome in found[members]],
-            "accuracy": round(100 * mean(o.test.accuracy or 0.0 for o in found[members]), 2),
+            "seconds": [round(seconds, 3) for seconds, _ in own],
+            "median": round(middle([seconds for seconds, _ in own]), 3),
+            "epochs": [len(outcome.epochs) for _, outcome in own],
+            "accuracy": round(100 * mean(o.test.accuracy or 0.0 for _, o in own), 2),
         }
-        for members in seconds
-    )
-    ratio = median(seconds[MEMBERS]) / median(seconds[1])
-    return {"one": one, "ensemble": several, "ratio": round(ratio, 2)}
+        for own in (one, several)
+    ]
+    ratio = sides[1]["median"] / sides[0]["median"]
+    return {"one": sides[0], "ensemble": sides[1], "ratio": round(ratio, 2)}
 
 
 def prediction(raw: RawGraphs, dataset: GraphDataset, repeats: int) -> dict[str, Any]:
@@ -99,23 +119,23 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--repeats", type=int, default=7, help="of the same work (default 7)")
     options.add_argument(
-        "--stopped-repeats", type=int, default=3, help="with early stopping (default 3)"
+        "--stopped-repeats", type=int, default=2, help="with early stopping (default 2)"
     )
     chosen = begin(options)
     raw = rings_with_chords(GRAPHS)
     dataset = GraphDataset.from_raw(raw, "auto")
-    training(dataset, 1, epochs=1)  # warms up
+    same_work(dataset, 1, epochs=1)  # warms up
     rows = {}
     for name, measure in (
-        (f"training, {EPOCHS} epochs", lambda: training(dataset, chosen.repeats, epochs=EPOCHS)),
-        ("training, early stopping", lambda: training(dataset, chosen.stopped_repeats)),
+        (f"training, {EPOCHS} epochs", lambda: same_work(dataset, chosen.repeats)),
+        ("training, early stopping", lambda: early_stopping(dataset, chosen.stopped_repeats)),
         ("prediction", lambda: prediction(raw, dataset, chosen.repeats)),
     ):
-        row = rows[name] = measure()
-        one, several = row["one"], row["ensemble"]
+        found = rows[name] = measure()
+        one, several = found["one"], found["ensemble"]
         print(
             f"{name:26s} one {one['median']:7.2f} s   ensemble of {MEMBERS} {several['median']:7.2f} s   "
-            f"{row['ratio']:.2f} ×",
+            f"{found['ratio']:.2f} ×",
             flush=True,
         )
     finish("ensemble", {"graphs": GRAPHS, "members": MEMBERS, "rows": rows}, chosen)

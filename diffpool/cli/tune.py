@@ -148,7 +148,8 @@ def tune(
         budget = counted(len(search.points), "trial")
         if max_time is not None:
             budget = f"at most {budget} in {duration(max_time)}"
-        title = f"tuning {chosen.name} on {graphs.name}: {budget}, then {members} members"
+        after = f"then {counted(members, 'member')}" if refit != "none" else "whose models are kept"
+        title = f"tuning {chosen.name} on {graphs.name}: {budget}, {after}"
         with resumable("models are kept"), tuning_display(shown, title) as watch:
             result = tune_network(
                 chosen,

@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from diffpool.cli.display import counted
 from diffpool.cli.evaluate_display import (
     AnyStatus,
     add_bars,
@@ -49,7 +50,7 @@ def line(status: AnyStatus) -> str:
 
 def _stage(status: Status, search: Search) -> str:
     if search.tried == search.trials:
-        return f"settings chosen, training {status.active} members"
+        return f"settings chosen, training {counted(status.active, 'member')}"
     if status.search_seconds is not None:
         left = duration(status.search_seconds)
         return f"{search.tried} trials, {status.active} in training, {left} for trials"

@@ -43,10 +43,15 @@ class Plan:
     seed: int
     y: np.ndarray = field(repr=False)
     folds: tuple[tuple[Fold, ...], ...]  # of each repeat
-    keep_models: bool = False  # the members of ensembles
+    keep_models: bool = False  # those of the final runs: `tune` saves them
     same_targets: bool = (
         False  # the training graphs of the fold scale the targets of all its models
     )
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the result of a fold is the mean of its models; `tune` treats one model as an ensemble of one."""
+        return self.keep_models or self.method.training.ensemble > 1
 
     def fold_indices(self) -> list[FoldIndex]:
         return fold_indices(self.folds)
@@ -182,14 +187,13 @@ def make_task(
     seed = derived_seed(plan.seed, stage, repeat, fold, number)
     method = with_settings(plan.method, {**(changes or {}), "seed": seed})
     name = f"repeat {repeat}, fold {fold}" + ("" if stage == "fold" else f", {stage} {number}")
-    averaged = plan.method.training.ensemble > 1
     return Task(
         name,
         method,
         split,
         may_fail=stage == "point",
-        keep_outputs=averaged,
-        keep_model=averaged and plan.keep_models and stage != "point",
+        keep_outputs=plan.averaged,
+        keep_model=plan.keep_models and stage != "point",
         target_fold=plan.folds[repeat][fold] if plan.same_targets else None,
     )
 

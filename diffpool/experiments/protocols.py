@@ -179,8 +179,7 @@ class Nested(_Protocol):
         return draw_points(self.grid, self.trials, self.sampler, self.sampler_seed)
 
     def models(self, plan: Plan) -> int:
-        members = plan.method.training.ensemble
-        final = members if members > 1 else self.final_runs
+        final = plan.method.training.ensemble if plan.averaged else self.final_runs
         final = 0 if self.refit == "none" else final
         return len(plan.fold_indices()) * (len(self.points) * self.inner_folds + final)
 
@@ -223,7 +222,7 @@ class Nested(_Protocol):
             if not math.isnan(accuracy):
                 details["validation_accuracy"] = 100 * accuracy
             trained = tuple(result for own in tried for result in own)
-            if plan.method.training.ensemble > 1:
+            if plan.averaged:
                 score = ensemble_score(repeat, fold, final, results)
                 details["chosen_points"] = [self.points[number] for number in numbers]
                 scores.append(
@@ -358,18 +357,18 @@ class Nested(_Protocol):
                 f"repeat {repeat}, fold {fold}: the loss became infinite or NaN for every point of the grid: "
                 "use smaller learning rates, or look for huge values in the features"
             )
-        members = plan.method.training.ensemble
-        if members == 1:
+        if not plan.averaged:
             best = min(range(len(tried)), key=lambda number: rank(tried[number]))
             return [best] * self.final_runs
-        return choose_members([joined([r.held_out for r in own]) for own in tried], members)
+        candidates = [joined([result.held_out for result in own]) for own in tried]
+        return choose_members(candidates, plan.method.training.ensemble)
 
     def final_tasks(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
         """The models that are trained with the chosen settings and tested (unless on the test graphs)."""
         if self.refit == "none":
             return []
         changes = [self.points[number] for number in self.chosen(plan, done, repeat, fold)]
-        if plan.method.training.ensemble > 1:
+        if plan.averaged:
             return member_tasks(plan, repeat, fold, "final", changes, self.refit == "all")
         outer = plan.folds[repeat][fold]
         graphs = np.union1d(outer.train, outer.validation)

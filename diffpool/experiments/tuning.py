@@ -201,7 +201,7 @@ def interrupted(out: Path) -> bool:
 def check_counts(ensemble: int, cohort: int | None = None) -> None:
     """Raise an error if a number is out of range."""
     for name, value, low, high in (
-        ("ensemble", ensemble, 2, MAX_MEMBERS),
+        ("ensemble", ensemble, 1, MAX_MEMBERS),
         ("cohort", cohort, 1, MAX_POINTS),
     ):
         if value is not None and not (type(value) is int and low <= value <= high):

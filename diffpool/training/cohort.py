@@ -58,6 +58,10 @@ def train(
     The model and the data set are on the same device. When the iterator ends or is closed, the model has the
     parameters of its best epoch.
     """
+    if config.ensemble > 1:
+        raise SettingError(
+            f"train trains one model, got ensemble={config.ensemble}: use diffpool.experiments.fit for an ensemble"
+        )
     cohort = Cohort(model, dataset, [fold], [config])
     try:
         while not cohort.finished:

@@ -181,6 +181,17 @@ def test_the_models_of_the_trials_can_be_the_members(
     assert not list((tmp_path / "kept").glob("*.checkpoints"))
 
 
+@pytest.mark.parametrize("refit", ["train", "none"])
+def test_a_single_model_has_the_settings_of_the_lowest_loss(
+    refit: str, dataset: GraphDataset, tmp_path: Path
+) -> None:
+    result = tune(METHOD, dataset, out=tmp_path, space=SPACE, trials=4, ensemble=1, refit=refit)
+    assert load_model(tmp_path).card.members == 1
+    best = min(result.trials, key=lambda trial: trial.validation_loss or 0.0)
+    assert [trial.members for trial in result.trials if trial is best] == [1]
+    assert sum(trial.members for trial in result.trials) == 1
+
+
 def test_members_can_be_trained_on_all_graphs(tmp_path: Path) -> None:
     raw = paths(40)
     dataset = GraphDataset.from_raw(raw, "degree")
@@ -245,7 +256,7 @@ def _ends(raw: RawGraphs) -> tuple[np.ndarray, np.ndarray]:
     ("wrong", "message"),
     [
         ({"trials": 0}, "expected trials to be an integer from 1"),
-        ({"ensemble": 1}, "expected ensemble to be an integer from 2"),
+        ({"ensemble": 0}, "expected ensemble to be an integer from 1"),
         ({"inner_folds": 1.5}, "expected inner_folds to be an integer"),
         ({"cohort": 0}, "expected cohort to be an integer from 1"),
         (
@@ -287,8 +298,8 @@ def test_the_command_tunes_own_graphs_and_predicts(tmp_path: Path) -> None:
     words[3] = str(tmp_path / "new")
     refused = CliRunner().invoke(app, [*words, "--hidden", "4"])
     assert "hidden is given both as a setting and in the grid" in str(refused.exception)
-    refused = CliRunner().invoke(app, [*words, "--ensemble", "1"])
-    assert "expected ensemble to be an integer from 2" in str(refused.exception)
+    refused = CliRunner().invoke(app, [*words, "--ensemble", "0"])
+    assert "expected ensemble to be an integer from 1" in str(refused.exception)
     assert not (tmp_path / "new").exists()
     for wrong, message in (
         (["--trials", "0"], "expected trials to be an integer from 1"),

@@ -23,7 +23,7 @@ from diffpool.errors import SettingError
 from diffpool.experiments import evaluate, fit, read_records, settings_for
 from diffpool.experiments.plan import derived_seed
 from diffpool.nn import take
-from diffpool.training import ModelCard, TrainedModel, Training, save_model
+from diffpool.training import ModelCard, TrainedModel, Training, save_model, train
 from diffpool.training.ensemble import (
     class_uncertainty,
     ensemble_scores,
@@ -264,6 +264,13 @@ def test_a_member_equals_the_model_with_its_seed_and_fold(dataset: GraphDataset)
         member = take(together.model, [number]).state_dict()
         for name, tensor in alone.model.state_dict().items():
             torch.testing.assert_close(member[name], tensor, rtol=1e-6, atol=1e-6)
+
+
+def test_the_loop_for_one_model_refuses_an_ensemble(dataset: GraphDataset) -> None:
+    model = build(replace(PAPER, hidden=4), dataset.num_features, 2, dataset.largest)
+    fold = Fold(np.arange(40), np.arange(40, 50), np.arange(50, 60))
+    with pytest.raises(SettingError, match="train trains one model, got ensemble=3"):
+        next(train(model, dataset, fold, Training(ensemble=3)))
 
 
 def test_an_ensemble_of_one_is_the_single_model(dataset: GraphDataset) -> None:
