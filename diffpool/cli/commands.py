@@ -67,6 +67,7 @@ from diffpool.cli.options import (
     name_option,
     with_options,
 )
+from diffpool.cli.reproduce import TARGETS, reproduce
 from diffpool.errors import DiffPoolError, SettingError, did_you_mean
 from diffpool.experiments.grid import parse_grid
 from diffpool.experiments.methods import (
@@ -651,6 +652,9 @@ def predict(
             f"no prediction for {counted(len(written.skipped), 'row')}, because RDKit cannot read the molecule: "
             f"{_first(written.skipped)}"
         )
+
+
+app.command(cls=Command, epilog=listing(Tables=TARGETS))(reproduce)
 
 
 def _first(places: Sequence[str]) -> str:
