@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -29,6 +29,7 @@ from diffpool.experiments.reproduce.found import default_folder
 from diffpool.experiments.reproduce.render import FORMATS, WRITERS, PlainTable, Shown
 
 if TYPE_CHECKING:
+    from diffpool.data import GraphDataset
     from diffpool.experiments.reproduce.cells import Cell
     from diffpool.experiments.reproduce.run import Outcome, Places, Progress
 
@@ -173,6 +174,8 @@ def reproduce(
 
     from diffpool.experiments.reproduce.cells import declared_cells
     from diffpool.experiments.reproduce.run import Places
+    from diffpool.experiments.reproduce.running import time_table
+    from diffpool.experiments.reproduce.stability import stability_table
     from diffpool.experiments.reproduce.tables import accuracy_tables
 
     where = None if data_dir is None else str(data_dir)
@@ -181,13 +184,21 @@ def reproduce(
     if dry:
         _list(cells, places)
         return
+    others = [name for name in ("time", "stability") if what in (name, "all")]
     failed = False
     if run:
         shown = progress_console(quiet, stderr=True)
-        failed = _run(cells, places, jobs, max_time, shown)
+        start = time.monotonic()
+        failed = bool(cells) and _run(cells, places, jobs, max_time, shown)
+        deadline = None if max_time is None else start + 60 * max_time
+        _measure(others, places, chosen_sets, changes, deadline, shown)
     found: list[Shown] = []
     for name in tables:
         found += accuracy_tables(name, protocols, folder, chosen_sets, rows, changes)
+    if "time" in others:
+        found.append(time_table(folder, chosen_sets))
+    if "stability" in others:
+        found.append(stability_table(folder, _stability_sets(chosen_sets), changes))
     found += [
         PlainTable(name, text, [], []) for name, text in ELSEWHERE.items() if what in (name, "all")
     ]
@@ -238,6 +249,44 @@ def _run(
         outcome = run_cells(cells, places, jobs, seconds, watch)
     _summarize(outcome, shown)
     return bool(outcome.failed)
+
+
+def _stability_sets(datasets: list[str]) -> list[str]:
+    from diffpool.experiments.reproduce.stability import EPOCHS
+
+    return [name for name in EPOCHS if name in datasets]
+
+
+def _measure(
+    tables: list[str],
+    places: Places,
+    datasets: list[str],
+    changes: dict[str, Any],
+    deadline: float | None,
+    shown: Console,
+) -> None:
+    """Measure times and stability in this process, one after the other: nothing else runs meanwhile."""
+    if not tables or (deadline is not None and time.monotonic() >= deadline):
+        return
+    from diffpool.cli.options import Device
+    from diffpool.data import load_dataset
+    from diffpool.experiments.reproduce.running import measure_times
+    from diffpool.experiments.reproduce.stability import measure_stability
+
+    device = Device(places.device or "auto").select()
+    here = [n for n in datasets if not DATASETS[n].needs or places.has_data(n)]
+
+    def load(name: str) -> GraphDataset:
+        return load_dataset(name, places.data_dir)
+
+    def report(line: str) -> None:
+        shown.print(line, soft_wrap=True)
+
+    if "time" in tables:
+        measure_times(places.records, here, load, device, deadline, report)
+    if "stability" in tables:
+        sets = _stability_sets(here)
+        measure_stability(places.records, sets, load, device, changes, deadline, report)
 
 
 def _summarize(outcome: Outcome, shown: Console) -> None:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from diffpool.experiments.reproduce.published import PUBLISHED, Published
     from diffpool.experiments.reproduce.render import as_csv, as_html, as_json, as_markdown
     from diffpool.experiments.reproduce.run import Places, missing_cells, run_cells
+    from diffpool.experiments.reproduce.running import measure_times, time_table
+    from diffpool.experiments.reproduce.stability import measure_stability, stability_table
     from diffpool.experiments.reproduce.tables import Table, accuracy_tables
 
 __all__ = [
@@ -26,9 +28,13 @@ __all__ = [
     "declared_cells",
     "default_folder",
     "make_cell",
+    "measure_stability",
+    "measure_times",
     "missing_cells",
     "read_runs",
     "run_cells",
+    "stability_table",
+    "time_table",
 ]
 
 __getattr__ = lazy_names(
@@ -39,6 +45,8 @@ __getattr__ = lazy_names(
         "published": "PUBLISHED Published",
         "render": "as_csv as_html as_json as_markdown",
         "run": "Places missing_cells run_cells",
+        "running": "measure_times time_table",
+        "stability": "measure_stability stability_table",
         "tables": "Table accuracy_tables",
     },
 )

@@ -61,10 +61,17 @@ class Places:
     def merged(self, cell: Cell) -> Path:
         return self.records / (CHANGED if cell.changes else MERGED)
 
+    def has_data(self, name: str) -> bool:
+        """Whether the data set is in the folder of data sets."""
+        folder = self.data_dir or os.environ.get("DIFFPOOL_DATA")
+        return folder is not None and any(
+            path.exists() for path in (Path(folder) / f"{name}.zip", Path(folder) / name)
+        )
+
     def blocked(self, cell: Cell) -> str | None:
         """Why a cell cannot be computed here; None if it can."""
         data = DATASETS[cell.dataset]
-        if data.needs and not _has_data(data.name, self.data_dir):
+        if data.needs and not self.has_data(data.name):
             return data.needs
         if cell.row.method == "patchy-san" and importlib.util.find_spec("igraph") is None:
             return "needs igraph: pip install 'diffpool[patchy-san]'"
@@ -73,13 +80,6 @@ class Places:
             if self.folds_dir is None or not (Path(self.folds_dir) / name).is_file():
                 return f"needs the published folds, {name}: name their folder with --folds (from {FOLDS_URL})"
         return None
-
-
-def _has_data(name: str, data_dir: str | None) -> bool:
-    folder = data_dir or os.environ.get("DIFFPOOL_DATA")
-    return folder is not None and any(
-        path.exists() for path in (Path(folder) / f"{name}.zip", Path(folder) / name)
-    )
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def run_cells(
             now = time.monotonic()
             if deadline is not None and now >= deadline:
                 break
-            late = deadline is not None and deadline - now < START_SECONDS and max_seconds != 0
+            late = deadline is not None and deadline - now < START_SECONDS
             while waiting and len(running) < jobs and not late:
                 running.append(_start(waiting.pop(0), places, jobs))
             if not running:

@@ -315,9 +315,14 @@ def _caption(
             "parentheses the same computed from the published numbers"
         )
     if changes:
-        shown = ", ".join(f"{k}={METHOD_SETTINGS[k].show(v)}" for k, v in changes.items())
-        sentences.append(f"WITH OTHER SETTINGS THAN THE DECLARED ONES: {shown}")
+        sentences.append(changed_text(changes))
     return ". ".join(sentences) + "."
+
+
+def changed_text(changes: Mapping[str, Any]) -> str:
+    """What a caption says about a trial with other settings."""
+    shown = ", ".join(f"{k}={METHOD_SETTINGS[k].show(v)}" for k, v in changes.items())
+    return f"WITH OTHER SETTINGS THAN THE DECLARED ONES: {shown}"
 
 
 def _notes(
