@@ -24,7 +24,15 @@ from diffpool.cli.evaluate_display import duration
 from diffpool.cli.options import DataDir, Quiet
 from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.grid import parse_settings
-from diffpool.experiments.reproduce.cells import DATASETS, PROTOCOLS, ROWS, SHOWN, TABLES, choose
+from diffpool.experiments.reproduce.cells import (
+    DATASETS,
+    PROTOCOLS,
+    ROWS,
+    SHOWN,
+    TABLES,
+    USUAL_ROWS,
+    choose,
+)
 from diffpool.experiments.reproduce.found import default_folder
 from diffpool.experiments.reproduce.render import FORMATS, WRITERS, PlainTable, Shown
 
@@ -180,7 +188,8 @@ def reproduce(
 
     where = None if data_dir is None else str(data_dir)
     places = Places(folder, device, where, folds or where)
-    cells = declared_cells(tables, protocols, chosen_sets, rows, changes)
+    computed = USUAL_ROWS if methods is None else rows
+    cells = declared_cells(tables, protocols, chosen_sets, computed, changes)
     if dry:
         _list(cells, places)
         return

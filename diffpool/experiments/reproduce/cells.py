@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -151,6 +152,8 @@ def _rows() -> list[Row]:
 
 
 ROWS = {row.name: row for row in _rows()}
+# Kernels without node labels are shown where they were measured, and computed only if asked for.
+USUAL_ROWS = tuple(row.name for row in ROWS.values() if row.node_labels)
 FIRST_ROWS = {"diffpool", "graphsage", "set2set", "structure-blind", "diffpool-nolp"}
 FIRST_ROWS |= {"diffpool-det", "sortpool", *_S2V_TITLES}
 FIRST_SETS = ("ENZYMES", "DD", "COLLAB", "PROTEINS")
@@ -247,6 +250,13 @@ class Cell:
     def method_title(self) -> str:
         """The method as records name it."""
         return self.row.method if self.row.kernel else title(self.method)
+
+    @property
+    def lacks(self) -> str | None:
+        """A package that this cell needs and that is not installed, with what to do."""
+        if self.row.method == "patchy-san" and importlib.util.find_spec("igraph") is None:
+            return "needs igraph: pip install 'diffpool[patchy-san]'"
+        return None
 
     def fits(self, record: Record) -> bool:
         """Whether this record was made with the declared method, data, folds, settings and search space."""
@@ -354,7 +364,7 @@ def declared_cells(
     tables: Sequence[str] = TABLES,
     protocols: Sequence[str] = PROTOCOLS,
     datasets: Sequence[str] = SHOWN,
-    rows: Sequence[str] = tuple(ROWS),
+    rows: Sequence[str] = USUAL_ROWS,
     changes: Mapping[str, Any] | None = None,
 ) -> list[Cell]:
     """All cells of these tables, in the order in which they are computed: by priority, the largest jobs first."""

@@ -7,7 +7,6 @@ complete, its records move to `reproduce.jsonl`.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import signal
@@ -33,6 +32,7 @@ from diffpool.experiments.reproduce.found import (
 )
 from diffpool.experiments.reproduce.published import FOLDS_URL
 
+PROGRAM = (sys.executable, "-m", "diffpool")
 POLL = 0.3  # seconds between looks at the processes
 START_SECONDS = 20.0  # no new cell is started when less time is left
 STOP_SECONDS = 20.0  # to end after Ctrl-C, before a process is terminated
@@ -73,8 +73,8 @@ class Places:
         data = DATASETS[cell.dataset]
         if data.needs and not self.has_data(data.name):
             return data.needs
-        if cell.row.method == "patchy-san" and importlib.util.find_spec("igraph") is None:
-            return "needs igraph: pip install 'diffpool[patchy-san]'"
+        if cell.lacks:
+            return cell.lacks
         if cell.published_folds:
             name = f"{cell.dataset}_splits.json"
             if self.folds_dir is None or not (Path(self.folds_dir) / name).is_file():
@@ -234,7 +234,7 @@ def _start(cell: Cell, places: Places, jobs: int) -> _Job:
     environment |= {"PYTHONUNBUFFERED": "1", "COLUMNS": "300", "NO_COLOR": "1"}
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "diffpool", *places.command(cell)],
+            [*PROGRAM, *places.command(cell)],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -141,6 +141,9 @@ def _facts(table: Table, row: TableRow, dataset: str, entry: Entry) -> dict[str,
         "repeats": None if run is None else run.repeats,
         "published": None if published is None else published.mean,
         "published_sd": None if published is None else published.sd,
+        "gain": row.gain,
+        "gain_sets": row.gain_sets if row.gain is not None else None,
+        "published_gain": row.published_gain,
         "missing": entry.reason,
         "remark": entry.remark.strip(),
         "device": None if run is None else run.first.device,
@@ -243,6 +246,8 @@ def _entry(cell: Cell, runs: list[FoundRun], failures: Mapping[str, str]) -> Ent
         return Entry(None, published, "failed", f"failed: {failures[cell.name]}")
     if cell.data.needs:
         return Entry(None, published, "no data", cell.data.needs)
+    if cell.lacks:
+        return Entry(None, published, NOT_RUN, cell.lacks)
     return Entry(None, published, NOT_RUN, "no records with the declared settings: use --run")
 
 
