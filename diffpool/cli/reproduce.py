@@ -254,8 +254,12 @@ def _run(
     from diffpool.experiments.reproduce.run import run_cells, terminated_like_interrupted
 
     seconds = None if max_time is None else 60 * max_time
-    with terminated_like_interrupted(), progress_display(shown) as watch:
-        outcome = run_cells(cells, places, jobs, seconds, watch)
+    try:
+        with terminated_like_interrupted(), progress_display(shown) as watch:
+            outcome = run_cells(cells, places, jobs, seconds, watch)
+    except KeyboardInterrupt:
+        shown.print("interrupted: the same command continues", soft_wrap=True)
+        raise
     _summarize(outcome, shown)
     return bool(outcome.failed)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
 
-from diffpool.errors import SettingError
+from diffpool.errors import DataError, SettingError
 from diffpool.experiments.records import Record, read_records
 from diffpool.experiments.reproduce.cells import FOLDS, Cell
 
@@ -74,10 +74,20 @@ def read_runs(folder: str | Path, changed: bool = False) -> list[FoundRun]:
     runs: dict[tuple[str, int], list[Record]] = {}
     seen: Counter[tuple[str, int, int]] = Counter()
     for path in paths:
-        for record in read_records(path):
+        for record in _records(path):
             runs.setdefault((record.key, seen[record.identity]), []).append(record)
             seen[record.identity] += 1
     return [FoundRun(tuple(records)) for records in runs.values()]
+
+
+def _records(path: Path) -> list[Record]:
+    """The records of a file; none if its first line is no record: it holds something else."""
+    try:
+        return read_records(path)
+    except DataError as error:
+        if str(error).startswith(f"{path}, line 1:"):
+            return []
+        raise
 
 
 def cells_folder(folder: Path, changed: bool) -> Path:

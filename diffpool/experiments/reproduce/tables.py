@@ -350,15 +350,14 @@ def _notes(
         notes.append(
             "Tuned on test folds: the settings were chosen by the accuracy that is reported, so it is too high."
         )
-    devices: dict[str, int] = {}
+    devices: dict[str, list[float]] = {}  # seconds of each cell
     for row in rows:
         for entry in row.entries.values():
             if entry.run is not None:
-                device = entry.run.first.device
-                devices[device] = devices.get(device, 0) + 1
-    if devices:
-        shown = ", ".join(f"{device} ({count} cells)" for device, count in devices.items())
-        notes.append(f"Computed on: {shown}.")
+                devices.setdefault(entry.run.first.device, []).append(entry.run.seconds)
+    for device, seconds in devices.items():
+        cells = f"{len(seconds)} {'cell' if len(seconds) == 1 else 'cells'}"
+        notes.append(f"Computed on {device}: {cells}, {sum(seconds) / 60:,.0f} min in total.")
     return notes
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cell_records import cell, record_of
 
-from diffpool.errors import SettingError
+from diffpool.errors import DataError, SettingError
 from diffpool.experiments import append_records
 from diffpool.experiments.reproduce import as_csv, as_html, as_json, as_markdown
 from diffpool.experiments.reproduce.found import default_folder
@@ -116,6 +116,16 @@ def test_every_caption_names_one_protocol_and_tables_never_mix_them(tmp_path: Pa
         assert f"protocol {table.protocol}" in table.caption
         runs = [entry.run for row in table.rows for entry in row.entries.values() if entry.run]
         assert {run.first.protocol for run in runs} <= {table.protocol}
+
+
+def test_other_files_in_the_folder_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    write(tmp_path, "diffpool")
+    assert entries(one_table(tmp_path), "DiffPool")["ENZYMES"].run is not None
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write('{"a": 1}\n')
+    with pytest.raises(DataError, match=r"a.jsonl, line 11: expected a record"):
+        one_table(tmp_path)
 
 
 def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
