@@ -31,7 +31,7 @@ ROWS: dict[str, tuple[str, str, dict[str, Any], int]] = {
     "diffpool": ("DiffPool", "diffpool", {}, 20),
     "graphsage": ("GraphSAGE", "graphsage", {}, 20),
     "set2set": ("Set2Set, 3 steps", "set2set", {}, 20),
-    "set2set-nodes": ("Set2Set, a step per node", "set2set", {"set2set_steps": 0}, 2),
+    "set2set-nodes": ("Set2Set, a step per node", "set2set", {"set2set_steps": 0}, 1),
 }
 TIMES = ("training", "forward")
 
