@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -22,6 +23,16 @@ from benchmarks.comparison_tables import (
 )
 from benchmarks.record import last, where
 from diffpool.experiments import METHODS
+from diffpool.experiments.reproduce import (
+    PUBLISHED,
+    accuracy_tables,
+    as_markdown,
+    stability_table,
+    time_table,
+)
+from diffpool.experiments.reproduce.cells import PROTOCOLS, SHOWN
+from diffpool.experiments.reproduce.found import CHANGED, MERGED
+from diffpool.experiments.reproduce.stability import SHOWN as STABILITY_SETS
 
 ROOT = Path(__file__).parent.parent
 
@@ -154,46 +165,10 @@ TABLES: dict[str, Table] = {
 NOT_MEASURED = "\nNot measured yet.\n"
 
 
-# Published accuracies in % by protocol: Tables 1 and 2 of the paper, and Errica et al. (2020) for `nested`.
 SETS = ("ENZYMES", "DD", "COLLAB", "PROTEINS")
-_PUBLISHED: dict[str, dict[str, tuple[float | None, ...]]] = {
-    "inner-cv": {
-        "graphlet": (41.03, 74.85, 64.66, 72.91),
-        "graphlet-degree": (41.03, 74.85, 64.66, 72.91),
-        "shortest-path": (42.32, 78.86, 59.10, 76.43),
-        "wl": (53.43, 74.02, 78.61, 73.76),
-        "wl-oa": (60.13, 79.04, 80.74, 75.26),
-    },
-    "paper": {
-        "patchy-san": (None, 76.27, 72.60, 75.00),
-        "graphsage": (54.25, 75.42, 68.25, 70.48),
-        "ecc": (53.50, 74.10, 67.79, 72.65),
-        "set2set": (60.15, 78.12, 71.75, 74.29),
-        "sortpool": (57.12, 79.37, 73.76, 75.54),
-        "diffpool-det": (58.33, 75.47, 82.13, 75.62),
-        "diffpool-nolp": (61.95, 79.98, 75.58, 76.22),
-        "diffpool": (62.53, 80.64, 75.48, 76.25),
-        "s2v": (61.10, 78.92, None, None),
-        "s2v-diffpool-1": (62.86, 80.75, None, None),
-        "s2v-diffpool-2": (63.33, 82.07, None, None),
-    },
-    "nested": {
-        "structure-blind": (65.2, 78.4, 70.2, 75.8),
-        "sortpool": (38.9, 76.6, 71.2, 72.9),
-        "diffpool": (59.5, 75.0, 68.9, 73.7),
-        "ecc": (29.5, 72.6, None, 72.3),
-        "gin": (59.6, 75.3, 75.6, 73.3),
-        "graphsage": (58.2, 72.9, 73.9, 73.0),
-    },
-}
-PUBLISHED: dict[tuple[str, str], dict[str, float]] = {
-    (protocol, method): {n: v for n, v in zip(SETS, values, strict=True) if v is not None}
-    for protocol, rows in _PUBLISHED.items()
-    for method, values in rows.items()
-}
-
 
 TUNING = "tuning.jsonl"  # runs that were used to choose settings
+ELSEWHERE = (TUNING, MERGED, CHANGED)  # files whose runs have tables of their own
 
 
 def results() -> str:
@@ -216,7 +191,9 @@ def nested() -> str | None:
     if not found:
         return None
     published = PUBLISHED["nested", "diffpool"]
-    rows = [f"| {name} | {found[name]} | {published[name]:g} |" for name in SETS if name in found]
+    rows = [
+        f"| {name} | {found[name]} | {published[name].mean:g} |" for name in SETS if name in found
+    ]
     head = ["| test accuracy, % | ours | Errica et al. 2020 |", "|---|---|---|"]
     return "\n" + "\n".join([*head, *rows]) + "\n"
 
@@ -257,10 +234,23 @@ def reliability() -> str | None:
     return None
 
 
+def reproduced(name: str, protocol: str) -> str:
+    """A table of `diffpool reproduce`."""
+    return "\n" + as_markdown(accuracy_tables(name, [protocol], ROOT / "results"))
+
+
+def running_time() -> str:
+    return "\n" + as_markdown([time_table(ROOT / "results", SHOWN)])
+
+
+def stability() -> str:
+    return "\n" + as_markdown([stability_table(ROOT / "results", STABILITY_SETS)])
+
+
 def runs() -> list[list[dict[str, Any]]]:
-    """The records of each run in results/, except those that were used to choose settings."""
+    """The records of each run in results/, except those that have tables of their own."""
     paths = sorted((ROOT / "results").glob("*.jsonl"))
-    return _runs([path for path in paths if path.name != TUNING])
+    return _runs([path for path in paths if path.name not in ELSEWHERE])
 
 
 def _runs(paths: list[Path]) -> list[list[dict[str, Any]]]:
@@ -299,7 +289,7 @@ def _result(records: list[dict[str, Any]]) -> str:
         _settings(records),
         f"{_accuracy(records)}{_of_repeats(records)}",
         str(len(records)),
-        "–" if published is None else f"{published:g}",
+        "–" if published is None else f"{published.mean:g}",
         first["device"],
         first["commit"][:7],
     ]
@@ -357,6 +347,13 @@ def filled(text: str) -> str:
         "nested": nested,
         "ensembles": ensembles,
         "reliability": reliability,
+        **{
+            f"reproduce {name} {protocol}": partial(reproduced, name, protocol)
+            for name in ("table1", "table2")
+            for protocol in PROTOCOLS
+        },
+        "reproduce time": running_time,
+        "reproduce stability": stability,
     }.items():
         before, start, rest = text.partition(f"<!-- generated: {name} -->")
         if start:
@@ -370,6 +367,7 @@ PAGES = (
     ROOT / "benchmarks" / "README.md",
     ROOT / "docs" / "ensembles.md",
     ROOT / "docs" / "methods.md",
+    ROOT / "docs" / "reproduce.md",
     ROOT / "results" / "README.md",
 )
 

@@ -17,6 +17,7 @@ from diffpool.cli.evaluate import ALL_PROTOCOLS, evaluate
 from diffpool.cli.exits import INTERRUPTED, check_completion, one_line_errors
 from diffpool.cli.options import Command, listing
 from diffpool.cli.predict import predict
+from diffpool.cli.reproduce import TARGETS, reproduce
 from diffpool.cli.train import train
 from diffpool.cli.tune import tune
 from diffpool.experiments.methods import KERNEL_METHODS, METHODS
@@ -67,6 +68,7 @@ app.command(cls=Command, epilog=EVALUATE_LISTS)(evaluate)
 app.command(cls=Command, epilog=TUNE_LISTS)(tune)
 app.command()(data)
 app.command()(predict)
+app.command(cls=Command, epilog=listing(Tables=TARGETS))(reproduce)
 
 
 def main() -> None:

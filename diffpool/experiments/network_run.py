@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,8 +22,15 @@ from diffpool.experiments.checkpoint import (
 from diffpool.experiments.cohorts import graphs_seen, make_cohort, next_tasks, results
 from diffpool.experiments.methods import title
 from diffpool.experiments.plan import FoldScore, Plan, Task, Trained
-from diffpool.experiments.protocols import Protocol
-from diffpool.experiments.provenance import commit, device_name, peak_memory, run_key, versions
+from diffpool.experiments.protocols import Nested, Protocol
+from diffpool.experiments.provenance import (
+    commit,
+    device_name,
+    fold_digests,
+    peak_memory,
+    run_key,
+    versions,
+)
 from diffpool.experiments.records import Heading, Record, RunRecords
 from diffpool.experiments.status import Notify, Search, Status, Watch
 from diffpool.training import TOO_LITTLE_FOR_ONE, Cohort, is_out_of_memory, release_memory
@@ -63,6 +71,7 @@ class NetworkRun:
             device=device_name(dataset.x.device),
             versions=versions(),
         )
+        self.folds = fold_digests(plan.folds)
         self.records = RunRecords(out, self.heading, plan.fold_indices())
         self.path = checkpoint_path(out, self.heading.key)
         self.checkpoint = Checkpoint()
@@ -223,8 +232,17 @@ class NetworkRun:
             seconds=seconds,
             graphs_per_second=sum(result.graphs for result in score.results) / max(seconds, 1e-9),
             peak_memory=self.checkpoint.peak_memory,
-            details=score.details,
+            details={**score.details, **self._origin(score.repeat)},
         )
+
+    def _origin(self, repeat: int) -> dict[str, Any]:
+        """A digest of the folds, and what was searched over: with the settings, they identify what was evaluated."""
+        origin: dict[str, Any] = {"folds": self.folds[repeat]}
+        if isinstance(self.protocol, Nested):
+            p = self.protocol
+            origin["search"] = {"grid": dict(p.grid), "trials": p.trials}
+            origin["search"] |= {"inner_folds": p.inner_folds, "final_runs": p.final_runs}
+        return origin
 
     def _status(self, tasks: list[Task], cohort: Cohort) -> Status:
         models = self.protocol.models(self.plan)

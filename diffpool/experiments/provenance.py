@@ -77,7 +77,7 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
         "features": dataset.features,
         "data": fingerprint(dataset),
         "protocol": {"name": protocol.name, **_without(LATER_PROTOCOL, asdict(protocol))},
-        "folds": _fold_digests(plan.folds),
+        "folds": fold_digests(plan.folds),
         "seed": plan.seed,
         "versions": [known["torch"], known["diffpool"]],
         "device": dataset.x.device.type,
@@ -93,7 +93,7 @@ def training_key(method: Method, dataset: GraphDataset, fold: Fold) -> str:
         "architecture": asdict(method.architecture),
         "training": asdict(replace(method.training, epochs=1, patience=1)),
         "data": fingerprint(dataset),
-        "fold": _fold_digests([[fold]]),
+        "fold": fold_digests([[fold]]),
         "versions": [known["torch"], known["diffpool"]],
         "device": dataset.x.device.type,
     }
@@ -115,7 +115,7 @@ def kernel_run_key(
         "dataset": raw.name,
         "data": _digest(t for t in tables if isinstance(t, np.ndarray)),
         "protocol": {"name": protocol.name, **asdict(protocol)},
-        "folds": _fold_digests(folds),
+        "folds": fold_digests(folds),
         "seed": seed,
         "versions": [known[name] for name in ("diffpool", *KERNEL_PACKAGES)],
     }
@@ -143,7 +143,8 @@ def _hash(about: dict[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
 
-def _fold_digests(folds: Sequence[Sequence[Fold]]) -> list[str]:
+def fold_digests(folds: Sequence[Sequence[Fold]]) -> list[str]:
+    """A digest of the folds of each repeat."""
     return [_digest(p for f in own for p in (f.train, f.validation, f.test)) for own in folds]
 
 

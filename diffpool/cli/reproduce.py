@@ -1,0 +1,380 @@
+"""`diffpool reproduce`: the tables of the paper from records, and the computation of what is missing."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.measure import Measurement
+from rich.progress_bar import ProgressBar
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from diffpool.cli.completion import complete_settings
+from diffpool.cli.display import LINE_SECONDS, PlainConsole, console, counted, progress_console
+from diffpool.cli.evaluate_display import duration
+from diffpool.cli.options import DataDir, Quiet
+from diffpool.errors import SettingError, did_you_mean
+from diffpool.experiments.grid import parse_settings
+from diffpool.experiments.reproduce.cells import (
+    DATASETS,
+    PROTOCOLS,
+    ROWS,
+    SHOWN,
+    TABLES,
+    USUAL_ROWS,
+    choose,
+)
+from diffpool.experiments.reproduce.found import default_folder
+from diffpool.experiments.reproduce.render import FORMATS, WRITERS, PlainTable, Shown
+
+if TYPE_CHECKING:
+    from diffpool.data import GraphDataset
+    from diffpool.experiments.reproduce.cells import Cell
+    from diffpool.experiments.reproduce.run import Outcome, Places, Progress
+
+TARGETS = {
+    "table1": "Table 1: accuracy of all methods",
+    "table2": "Table 2: Structure2Vec with DiffPool",
+    "time": "running time next to Set2Set",
+    "stability": "ten seeds with and without the link loss",
+    "analysis": "clusters, dense and sparse subgraphs: see docs/analysis.md",
+    "figures": "pictures: see `diffpool plot`",
+    "all": "all of them",
+}
+ELSEWHERE = {
+    "analysis": "The analysis of the clusters (dense and sparse subgraphs, unused clusters) is in docs/analysis.md.",
+    "figures": "The figures are drawn by `diffpool plot`; see `diffpool plot --help`.",
+}
+BAR = 30  # columns
+PARALLEL = 64  # maximum of --jobs
+MAX_WIDTH = 5000  # of a table in a file
+
+
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help=f"One of {', '.join(f'`{name}`' for name in TARGETS)}.",
+            autocompletion=lambda: list(TARGETS),
+        ),
+    ] = "all",
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Show only this protocol: {', '.join(f'`{name}`' for name in PROTOCOLS)}.",
+            metavar="NAME",
+            show_default="all, a table for each",
+            autocompletion=lambda: list(PROTOCOLS),
+        ),
+    ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the records.", show_default="the folder results of the source tree"
+        ),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help=f"Output format: {', '.join(f'`{name}`' for name in FORMATS)}.",
+            metavar="NAME",
+            autocompletion=lambda: list(FORMATS),
+        ),
+    ] = "text",
+    datasets: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these data sets, separated by commas.",
+            metavar="NAME,NAME",
+            show_default="all",
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these rows, separated by commas, such as `diffpool,graphsage,wl,diffpool-ensemble`.",
+            metavar="NAME,NAME",
+            show_default="all",
+        ),
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Compute what is missing first; continues if interrupted.")
+    ] = False,
+    dry: Annotated[
+        bool, typer.Option("--list", help="Print the command of every missing cell, and stop.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option(help="For **--run**: number of cells to compute at the same time.")
+    ] = 1,
+    max_time: Annotated[
+        float | None,
+        typer.Option(
+            help="For **--run**: interrupt the computation after this many minutes.",
+            metavar="MINUTES",
+            show_default="no limit",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="For **--run**: `cpu`, `cuda`, `cuda:1`, or `auto`.",
+            metavar="NAME",
+            show_default="auto",
+        ),
+    ] = None,
+    folds: Annotated[
+        str | None,
+        typer.Option(
+            help="For **--run**: folder with the published folds, NAME_splits.json.",
+            metavar="FOLDER",
+            envvar="DIFFPOOL_FOLDS",
+        ),
+    ] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            show_default=False,
+            help="For a trial: replace a declared setting in every cell. The records never count as declared ones.",
+            autocompletion=complete_settings,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    quiet: Quiet = False,
+) -> None:
+    """Print the tables of the paper from records: ours, and the published numbers in parentheses.
+
+    There is one table for each protocol: **paper** is for comparison with the paper, **nested** (Errica et al., 2020)
+    with the same search space and budget for every row, and **inner-cv** for kernels. A cell without records says why.
+    The records that were made for this project come with the source tree. With `--run`, missing cells are computed as
+    by `diffpool evaluate` and recorded in reproduce.jsonl in the folder of the records; after an interruption, the same
+    command continues.
+
+    **Examples**
+
+    - `diffpool reproduce table1 --protocol nested`
+
+    - `diffpool reproduce all --format html > tables.html`
+
+    - `diffpool reproduce table1 --datasets ENZYMES --methods diffpool,graphsage --run --jobs 2 --max-time 10`
+    """
+    _check(what, protocol, form, jobs, max_time)
+    chosen_sets = list(SHOWN) if datasets is None else choose(datasets, DATASETS, "--datasets")
+    rows = choose(methods, ROWS, "--methods")
+    protocols = PROTOCOLS if protocol is None else (protocol,)
+    changes = parse_settings(words or ())
+    for name in ("ensemble", "seed"):
+        if name in changes:
+            raise SettingError(f"--set does not accept {name}: the rows of the table fix it")
+    folder = default_folder() if records is None else records
+    tables = [name for name in TABLES if what in (name, "all")]
+
+    from diffpool.experiments.reproduce.cells import declared_cells
+    from diffpool.experiments.reproduce.run import Places
+    from diffpool.experiments.reproduce.running import time_table
+    from diffpool.experiments.reproduce.stability import stability_table
+    from diffpool.experiments.reproduce.tables import accuracy_tables
+
+    where = None if data_dir is None else str(data_dir)
+    places = Places(folder, device, where, folds or where)
+    computed = USUAL_ROWS if methods is None else rows
+    cells = declared_cells(tables, protocols, chosen_sets, computed, changes)
+    if dry:
+        _list(cells, places)
+        return
+    others = [name for name in ("time", "stability") if what in (name, "all")]
+    failed = False
+    if run:
+        shown = progress_console(quiet, stderr=True)
+        start = time.monotonic()
+        failed = bool(cells) and _run(cells, places, jobs, max_time, shown)
+        deadline = None if max_time is None else start + 60 * max_time
+        _measure(others, places, chosen_sets, changes, deadline, shown)
+    found: list[Shown] = []
+    for name in tables:
+        found += accuracy_tables(name, protocols, folder, chosen_sets, rows, changes)
+    if "time" in others:
+        found.append(time_table(folder, chosen_sets))
+    if "stability" in others:
+        found.append(stability_table(folder, _stability_sets(chosen_sets), changes))
+    found += [
+        PlainTable(name, text, [], []) for name, text in ELSEWHERE.items() if what in (name, "all")
+    ]
+    if form == "text":
+        for table in found:
+            print_table(table)
+    else:
+        typer.echo(WRITERS[form](found), nl=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _check(what: str, protocol: str | None, form: str, jobs: int, max_time: float | None) -> None:
+    for given, known, name in (
+        (what, TARGETS, "the table"),
+        (protocol, PROTOCOLS, "--protocol"),
+        (form, FORMATS, "--format"),
+    ):
+        if given is not None and given not in known:
+            hint = did_you_mean(given, known)
+            raise SettingError(
+                f"expected {name} to be one of {', '.join(known)}, got {given!r}{hint}"
+            )
+    if not 1 <= jobs <= PARALLEL:
+        raise SettingError(f"expected --jobs from 1 to {PARALLEL}, got {jobs}")
+    if max_time is not None and not max_time > 0:
+        raise SettingError(f"expected --max-time above 0 (minutes), got {max_time:g}")
+
+
+def _list(cells: list[Cell], places: Places) -> None:
+    """One command for each missing cell, with its priority and whatever it still needs."""
+    from diffpool.experiments.reproduce.run import missing_cells
+
+    for cell in missing_cells(cells, places):
+        why = places.blocked(cell)
+        remark = why or f"priority {cell.priority}, {counted(cell.models, 'model')}"
+        typer.echo(f"diffpool {shlex.join(places.command(cell))}  # {remark}")
+
+
+def _run(
+    cells: list[Cell], places: Places, jobs: int, max_time: float | None, shown: Console
+) -> bool:
+    """Compute the missing cells; returns whether any failed."""
+    from diffpool.experiments.reproduce.run import run_cells, terminated_like_interrupted
+
+    seconds = None if max_time is None else 60 * max_time
+    try:
+        with terminated_like_interrupted(), progress_display(shown) as watch:
+            outcome = run_cells(cells, places, jobs, seconds, watch)
+    except KeyboardInterrupt:
+        shown.print("interrupted: the same command continues", soft_wrap=True)
+        raise
+    _summarize(outcome, shown)
+    return bool(outcome.failed)
+
+
+def _stability_sets(datasets: list[str]) -> list[str]:
+    from diffpool.experiments.reproduce.stability import EPOCHS
+
+    return [name for name in EPOCHS if name in datasets]
+
+
+def _measure(
+    tables: list[str],
+    places: Places,
+    datasets: list[str],
+    changes: dict[str, Any],
+    deadline: float | None,
+    shown: Console,
+) -> None:
+    """Measure times and stability in this process, one after the other: nothing else runs meanwhile."""
+    if not tables or (deadline is not None and time.monotonic() >= deadline):
+        return
+    from diffpool.cli.options import Device
+    from diffpool.data import load_dataset
+    from diffpool.experiments.reproduce.running import measure_times
+    from diffpool.experiments.reproduce.stability import measure_stability
+
+    device = Device(places.device or "auto").select()
+    here = [n for n in datasets if not DATASETS[n].needs or places.has_data(n)]
+
+    def load(name: str) -> GraphDataset:
+        return load_dataset(name, places.data_dir)
+
+    def report(line: str) -> None:
+        shown.print(line, soft_wrap=True)
+
+    if "time" in tables:
+        measure_times(places.records, here, load, device, deadline, report)
+    if "stability" in tables:
+        sets = _stability_sets(here)
+        measure_stability(places.records, sets, load, device, changes, deadline, report)
+
+
+def _summarize(outcome: Outcome, shown: Console) -> None:
+    counts = [f"{counted(len(outcome.complete), 'cell')} computed"]
+    if outcome.open:
+        counts.append(f"{len(outcome.open)} not finished: the same command continues")
+    shown.print("; ".join(counts), soft_wrap=True)
+    for name, why in outcome.failed.items():
+        shown.print(f"failed: {name}: {why}", soft_wrap=True)
+    reasons: dict[str, list[str]] = {}
+    for name, why in outcome.blocked.items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        shown.print(
+            f"not computed: {counted(len(names), 'cell')} ({names[0]}…): {why}", soft_wrap=True
+        )
+
+
+@contextmanager
+def progress_display(shown: Console) -> Iterator[Callable[[Progress], None]]:
+    """One display over all cells: a live view in a terminal, otherwise a line every few seconds."""
+    if shown.is_terminal:
+        with Live("starting", console=shown, transient=True, refresh_per_second=4) as live:
+            yield lambda progress: live.update(_view(progress))
+        return
+    last = time.monotonic()
+    before = -1
+
+    def print_line(progress: Progress) -> None:
+        nonlocal last, before
+        ended = progress.complete + progress.failed
+        if ended != before or time.monotonic() - last >= LINE_SECONDS:
+            last, before = time.monotonic(), ended
+            shown.print(_line(progress), soft_wrap=True)
+
+    yield print_line
+
+
+def _line(progress: Progress) -> str:
+    running = ", ".join(f"{job.name} {100 * job.share:.0f} %" for job in progress.running)
+    return f"{_totals(progress)}; running: {running or 'none'}"
+
+
+def _totals(progress: Progress) -> str:
+    left = progress.seconds_left
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    return (
+        f"cells {progress.complete}/{progress.total}{failed}, {100 * progress.share:.1f} % of the work, "
+        f"{duration(progress.seconds)} so far"
+        + ("" if left is None else f", about {duration(left)} left")
+    )
+
+
+def _view(progress: Progress) -> Group:
+    table = RichTable.grid(padding=(0, 2))
+    for job in progress.running:
+        bar = ProgressBar(total=1.0, completed=job.share, width=BAR)
+        table.add_row(Text(job.name), bar, f"{100 * job.share:.0f} %")
+    return Group(Text(_totals(progress)), table)
+
+
+def print_table(table: Shown, to: PlainConsole = console) -> None:
+    """A table for reading: in a terminal it is fitted to the width, otherwise every row is one line."""
+    to.print(Text(table.caption, style="bold"), soft_wrap=not to.is_terminal)
+    if table.header:
+        shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for title in table.header:
+            shown.add_column(Text(title))
+        for line in table.lines:
+            shown.add_row(*map(Text, line))
+        before = to.width
+        if not to.is_terminal:
+            to.width = Measurement.get(to, to.options.update(width=MAX_WIDTH), shown).maximum
+        to.print(shown)
+        to.width = before
+    for note in table.notes:
+        to.print(Text(f"- {note}"), soft_wrap=not to.is_terminal)
+    to.print()
