@@ -67,6 +67,7 @@ from diffpool.cli.options import (
     name_option,
     with_options,
 )
+from diffpool.cli.plot import app as plot_app
 from diffpool.errors import DiffPoolError, SettingError, did_you_mean
 from diffpool.experiments.grid import parse_grid
 from diffpool.experiments.methods import (
@@ -704,6 +705,9 @@ def _print_json(values: dict[str, Any], to: TextIO | None = None) -> None:
     print(json.dumps(values, allow_nan=False), file=to)
 
 
+app.add_typer(plot_app, name="plot")
+
+
 def embedded(seed: int) -> GraphDataset:
     """The generated data set."""
     from diffpool.data import embedded
@@ -795,7 +799,7 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
     batch = outcome.dataset.batch([int(outcome.fold.test[0])])
     try:
         model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
-        draw_clusters(model, batch, outcome.dataset.class_names, picture)
+        draw_clusters(model, batch, picture, class_names=outcome.dataset.class_names)
     except OSError as error:
         console.print(f"no picture: {picture} cannot be written ({error.strerror})")
 

@@ -1,3 +1,19 @@
-from diffpool.viz.clusters import draw_clusters
+"""Figures: clusters of graphs, training curves, accuracy and speed. Needs Matplotlib and NetworkX."""
 
-__all__ = ["draw_clusters"]
+from diffpool.viz.accuracy import draw_accuracy, draw_cluster_counts
+from diffpool.viz.clusters import draw_clusters
+from diffpool.viz.curves import draw_curves, read_curves
+from diffpool.viz.figure import check_form
+from diffpool.viz.runs import read_runs
+from diffpool.viz.speed import draw_speed
+
+__all__ = [
+    "check_form",
+    "draw_accuracy",
+    "draw_cluster_counts",
+    "draw_clusters",
+    "draw_curves",
+    "draw_speed",
+    "read_curves",
+    "read_runs",
+]
