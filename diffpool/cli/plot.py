@@ -248,9 +248,7 @@ def _viz() -> ModuleType:
     try:
         from diffpool import viz
     except ImportError as error:
-        raise SettingError(
-            f"figures need Matplotlib and NetworkX ({error.name} is missing): run `pip install 'diffpool[plot]'`"
-        ) from error
+        raise SettingError(str(error)) from error
     return viz
 
 

@@ -145,7 +145,7 @@ def _series_names(runs: list[Run]) -> list[str]:
     for number, run in enumerate(runs):
         rest = {name: value for name, value in run.chosen.items() if name not in CLUSTERS}
         groups.setdefault(f"{run.method} {rest!r}", []).append(number)
-    names = labels([runs[numbers[0]] for numbers in groups.values()], CLUSTERS)
+    names = labels([runs[numbers[0]] for numbers in groups.values()], CLUSTERS, True)
     found = [""] * len(runs)
     for name, numbers in zip(names, groups.values(), strict=True):
         for number in numbers:

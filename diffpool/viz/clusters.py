@@ -27,9 +27,13 @@ EDGE, LINE = "#8b949c", "#30363b"
 RADIUS = 0.3  # of an input node; the median edge has a length of 1
 MIN_WEIGHT = 0.02  # of the largest: weaker edges between clusters are not drawn
 GAP = 0.08  # between two discs
+FEW, MIN_SHARE = (
+    250,
+    0.2,
+)  # with more edges than this, all are thinner, down to this share of their width
 MARGIN, MIN_WIDTH = 0.75, 6.0  # around the nodes, and of a panel
 LABEL_POINTS = 5.5  # smallest size of text
-SHEET_PANEL, PANEL = 2.0, 3.1  # inches
+SHEET_PANEL, PANEL = 2.0, 3.4  # inches
 MAX_ACROSS = 12.0  # inches
 TITLES, LEGEND = 0.55, 0.45  # inches for the titles of a graph and its levels, and for the legend
 RATIOS = (0.35, 1.0)  # of the height of a panel to its width
@@ -107,6 +111,7 @@ def draw_clusters(
     columns = max(map(len, drawn))  # panels of a graph
     side = PANEL if len(chosen) == 1 else SHEET_PANEL
     across = min(len(chosen), max(1, round(MAX_ACROSS / (columns * side))))  # graphs in a row
+    across = math.ceil(len(drawn) / math.ceil(len(drawn) / across))  # rows of equal length
     rows = [drawn[start : start + across] for start in range(0, len(drawn), across)]
     heights = [TITLES + side * max(Frame.around(own).ratio for own in row) for row in rows]
     names = _label_names(chosen)
@@ -194,7 +199,7 @@ def _draw_level(
     if number == 0 and subject.molecule:
         symbols = subject.molecule.symbols
     shapes = _shapes(subject, names) if number == 0 else np.zeros(len(level), np.int64)
-    inside = 2 * RADIUS * points >= LABEL_POINTS * 1.35
+    inside = 2 * RADIUS * points >= LABEL_POINTS * 1.2
     numbered = number == 0 and not subject.molecule and inside
     if numbered and level.cluster is not None and len(subject.levels) > 1:
         symbols = [subject.levels[1].names[cluster] for cluster in level.cluster]
@@ -211,7 +216,7 @@ def _draw_edges(axes: Axes, adjacency: np.ndarray, positions: np.ndarray) -> Non
     i, j, weights = i[strong], j[strong], weights[strong]
     order = np.argsort(weights, kind="stable")  # the widest are on top
     ends = np.stack([positions[i], positions[j]], 1)[order]
-    widths = edge_widths(weights)[order]
+    widths = edge_widths(weights)[order] * max(MIN_SHARE, min(1.0, math.sqrt(FEW / max(len(i), 1))))
     axes.add_collection(LineCollection(list(ends), linewidths=widths, colors=EDGE, zorder=1))
 
 
@@ -283,7 +288,8 @@ def _draw_outlines(
             continue
         line = outline(region, level.adjacency, panel.positions, panel.radii, GAP + 0.1)
         if len(region.nodes) > 1:
-            line.draw(axes, next_level.colors[region.cluster].clip(0, 1))
+            others = np.delete(panel.positions, region.nodes, axis=0)
+            line.draw(axes, next_level.colors[region.cluster].clip(0, 1), others)
         many = len(found) > MANY and region.cluster in named and len(region.nodes) < 3
         if not labeled or many:
             continue

@@ -57,4 +57,5 @@ def new_figure(width: float, height: float, path: str | Path) -> Iterator[Figure
         # without a date, so that the same figure is the same file
         date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
         with atomic_write(path) as temporary:
-            figure.savefig(temporary, format=form, metadata=date)
+            smaller = {"optimize": True} if form == "png" else None
+            figure.savefig(temporary, format=form, metadata=date, pil_kwargs=smaller)

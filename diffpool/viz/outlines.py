@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 
 CELLS = 60  # of the grid for an outline, along a distance of ten radii
 MOST_CELLS = 400
+DENSE = 4  # edges per node
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +57,23 @@ class Outline:
     y: np.ndarray  # of its rows
     field: np.ndarray  # [y, x]: distance to the line, negative inside
 
-    def draw(self, axes: Axes, color: np.ndarray) -> None:
-        """A dotted line around a pale area."""
-        where, line = (self.x, self.y, self.field), "#30363b"
-        axes.contourf(*where, levels=[-np.inf, 0], colors=[tuple(color)], alpha=0.16, zorder=0.5)
-        axes.contour(
-            *where, levels=[0], colors=line, linestyles="dotted", linewidths=0.9, zorder=0.8
-        )
+    def draw(self, axes: Axes, color: np.ndarray, others: np.ndarray) -> None:
+        """A dotted line around a pale area, with holes only around other nodes at these places [n, 2]."""
+        contour = axes.contour(self.x, self.y, self.field, levels=[0])
+        loops = contour.get_paths()[0].to_polygons()
+        contour.remove()
+        areas = [_signed_area(loop) for loop in loops]
+        outside = np.sign(areas[int(np.argmax(np.abs(areas)))])  # holes go round the other way
+        kept = [
+            Path(loop, closed=True)
+            for loop, area in zip(loops, areas, strict=True)
+            if np.sign(area) == outside or Path(loop).contains_points(others).any()
+        ]
+        shape = Path.make_compound_path(*kept)
+        area = {"facecolor": (*color, 0.16), "edgecolor": "none", "zorder": 0.5}
+        line = {"facecolor": "none", "edgecolor": "#30363b", "zorder": 0.8}
+        axes.add_patch(PathPatch(shape, **area))
+        axes.add_patch(PathPatch(shape, linestyle="dotted", linewidth=0.9, **line))
 
     def place_outside(self, distance: float, others: np.ndarray) -> np.ndarray:
         """A point at this distance outside the line, as far as possible from other points [n, 2]: [2]."""
@@ -80,16 +95,41 @@ def outline(
     low, high = positions[nodes].min(0) - 2.5 * reach, positions[nodes].max(0) + 2.5 * reach
     step = max(10 * reach / CELLS, float((high - low).max()) / MOST_CELLS)
     x, y = (np.arange(low[i], high[i] + step, step) for i in (0, 1))
-    grid = np.stack(np.meshgrid(x, y), -1)  # [y, x, 2]
-    field = np.full(grid.shape[:2], np.inf)
-    for node in nodes:
-        distance = np.linalg.norm(grid - positions[node], axis=-1)
-        field = np.minimum(field, distance - radii[node] - margin)
+    field = np.full((len(y), len(x)), 2.5 * reach)
     narrow = 0.6 * float(radii[nodes].min()) + 0.5 * margin
-    for i, j in np.argwhere(np.triu(adjacency[np.ix_(nodes, nodes)], 1) > 0):
-        edge = _to_segment(grid, positions[nodes[i]], positions[nodes[j]])
-        field = np.minimum(field, edge - narrow)
+    bands = [(node, node, radii[node] + margin) for node in nodes]
+    bands += [(nodes[i], nodes[j], narrow) for i, j in _links(adjacency, positions, nodes)]
+    for i, j, width in bands:
+        ends = positions[[i, j]]
+        window = tuple(
+            slice(
+                *np.searchsorted(axis, [ends[:, k].min() - 2 * reach, ends[:, k].max() + 2 * reach])
+            )
+            for axis, k in ((y, 1), (x, 0))
+        )
+        grid = np.stack(np.meshgrid(x[window[1]], y[window[0]]), -1)  # [y, x, 2]
+        field[window] = np.minimum(field[window], _to_segment(grid, *ends) - width)
     return Outline(x, y, field)
+
+
+def _links(adjacency: np.ndarray, positions: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """The edges inside a region that shape its outline, as indices into `nodes`: [m, 2].
+
+    Of dense regions, only the edges of a shortest tree.
+    """
+    links = np.argwhere(np.triu(adjacency[np.ix_(nodes, nodes)], 1) > 0)
+    if len(links) <= DENSE * len(nodes):
+        return links
+    lengths = np.linalg.norm(positions[nodes[links[:, 0]]] - positions[nodes[links[:, 1]]], axis=1)
+    graph = nx.Graph()
+    graph.add_weighted_edges_from(zip(*links.T.tolist(), lengths.tolist(), strict=True))
+    return np.array(list(nx.minimum_spanning_edges(graph, data=False)))
+
+
+def _signed_area(loop: Any) -> float:
+    """The area of a polygon [n, 2], negative if it goes round clockwise."""
+    x, y = np.asarray(loop).T
+    return float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum()) / 2
 
 
 def _to_segment(grid: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:

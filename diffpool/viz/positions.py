@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 
 MAX_EXACT = 200  # nodes: up to this size, distances in the drawing follow those in the graph
-ROUNDS = 300  # of pushing discs apart
+ROUNDS, MIN_ROUNDS = 300, 30  # of pushing discs apart; fewer for more than 300 nodes
 GOLDEN = np.pi * (3 - np.sqrt(5))  # an angle whose multiples never repeat
 
 
@@ -71,7 +71,7 @@ def separate(positions: np.ndarray, radii: np.ndarray, gap: float = 0.0) -> np.n
     found = positions + 1e-6 * radii.max() * _spiral(n)
     needed = radii[:, None] + radii[None] + gap
     np.fill_diagonal(needed, 0)
-    for _ in range(ROUNDS):
+    for _ in range(max(MIN_ROUNDS, int(ROUNDS * min(1.0, (300 / n) ** 2)))):
         apart = found[:, None] - found[None]  # [n, n, 2]
         distance = np.linalg.norm(apart, axis=-1)
         overlap = np.maximum(needed * 1.001 - distance, 0)

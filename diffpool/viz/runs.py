@@ -118,23 +118,29 @@ def record_files(paths: Sequence[str | Path]) -> list[Path]:
     return files
 
 
-def labels(runs: Sequence[Run], without: Sequence[str] = ()) -> list[str]:
+def labels(runs: Sequence[Run], without: Sequence[str] = (), defaults: bool = False) -> list[str]:
     """A name for each run: its method, with the settings that tell it apart from other runs of the method.
 
-    Settings with the default value of the method, and those in `without`, are left out.
+    Settings in `without` are left out, and unless `defaults`, those with the default value of the method.
     """
     found = []
     for run in runs:
         alike = [other.chosen for other in runs if other.method == run.method]
         shown = [
-            value if name == "features" else f"{name} {value}"
+            _setting(name, value)
             for name, value in run.chosen.items()
             if name not in (*without, "patience")
             and len({repr(chosen.get(name)) for chosen in alike}) > 1
-            and not _is_default(run.method, name, value)
+            and (defaults or not _is_default(run.method, name, value))
         ]
         found.append(cut(f"{run.method} ({', '.join(shown)})", LONGEST) if shown else run.method)
     return _unique(found)
+
+
+def _setting(name: str, value: Any) -> str:
+    if name == "features":
+        return str(value)
+    return f"{name} {METHOD_SETTINGS[name].show(value) if name in METHOD_SETTINGS else value}"
 
 
 def _is_default(method: str, name: str, value: Any) -> bool:
