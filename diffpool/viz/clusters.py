@@ -249,7 +249,7 @@ def _draw_nodes(
     ):
         room = 2 * radius * points / max(1.0, 0.62 * len(symbol))
         size = min(0.72 * room, 11.0)
-        fits = size >= LABEL_POINTS * 0.85
+        fits = size >= LABEL_POINTS * 0.72
         axes.text(
             place[0],
             place[1] if fits else place[1] + radius,

@@ -55,7 +55,10 @@ def new_figure(width: float, height: float, path: str | Path) -> Iterator[Figure
         figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
         yield figure
         # without a date, so that the same figure is the same file
-        date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
+        options: dict[str, dict[str, Any]] = {
+            "png": {"pil_kwargs": {"optimize": True}},
+            "svg": {"metadata": {"Date": None}},
+            "pdf": {"metadata": {"CreationDate": None}},
+        }
         with atomic_write(path) as temporary:
-            smaller = {"optimize": True} if form == "png" else None
-            figure.savefig(temporary, format=form, metadata=date, pil_kwargs=smaller)
+            figure.savefig(temporary, format=form, **options[form])
