@@ -802,6 +802,8 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
         draw_clusters(model, batch, picture, class_names=outcome.dataset.class_names)
     except OSError as error:
         console.print(f"no picture: {picture} cannot be written ({error.strerror})")
+    except DiffPoolError as error:  # the graph is too large
+        shown.print(f"no picture: {error}", soft_wrap=True)
 
 
 @contextmanager

@@ -46,10 +46,8 @@ SHAPES = (
     (4, math.pi / 4, "s"),
     (3, 0.0, "^"),
     (4, 0.0, "D"),
-    (5, 0.0, "p"),
     (3, math.pi, "v"),
-    (6, 0.0, "h"),
-    (8, math.pi / 8, "8"),
+    (5, 0.0, "p"),
 )
 
 
@@ -311,7 +309,7 @@ def _draw_outlines(
 
 
 def _label_names(chosen: list[Subject]) -> tuple[str, ...]:
-    """The node labels of the graphs, in their order; rare ones, for which there is no shape, are `other`."""
+    """The node labels of the graphs, in their order; rare ones, for which there is no shape, are `other`, the disc."""
     names = chosen[0].label_names
     codes = [subject.labels for subject in chosen if subject.labels is not None]
     if not codes or any(subject.label_names != names for subject in chosen):
@@ -320,7 +318,7 @@ def _label_names(chosen: list[Subject]) -> tuple[str, ...]:
     present = [code for code in np.argsort(-counts, kind="stable") if counts[code]]
     if len(present) <= len(SHAPES):
         return tuple(names[code] for code in sorted(present))
-    return (*(names[code] for code in sorted(present[: len(SHAPES) - 1])), "other")
+    return ("other", *(names[code] for code in sorted(present[: len(SHAPES) - 1])))
 
 
 def _shapes(subject: Subject, names: tuple[str, ...]) -> np.ndarray:
@@ -328,8 +326,7 @@ def _shapes(subject: Subject, names: tuple[str, ...]) -> np.ndarray:
     if subject.labels is None or not names:
         return np.zeros(len(subject.levels[0]), np.int64)
     index = {name: shape for shape, name in enumerate(names)}
-    last = len(names) - 1
-    return np.array([index.get(subject.label_names[code], last) for code in subject.labels])
+    return np.array([index.get(subject.label_names[code], 0) for code in subject.labels])
 
 
 def _draw_legend(figure: Figure, names: tuple[str, ...]) -> None:

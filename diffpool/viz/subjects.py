@@ -11,13 +11,14 @@ import numpy as np
 import torch
 
 from diffpool.data import GraphBatch, GraphDataset, RawGraphs
-from diffpool.errors import DataError, ModelError, SettingError
+from diffpool.errors import DataError, ModelError, SettingError, cut
 from diffpool.nn import GraphClassifier, Prediction
 from diffpool.training import TrainedModel, load_model
 from diffpool.viz.hierarchy import Level, hierarchy
 from diffpool.viz.molecules import Molecule, is_molecules, molecule
 
 MAX_NODES = 2000  # in a drawing
+LONGEST = 24  # characters of the name of a class
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,12 @@ def _answer(model: TrainedModel, raw: RawGraphs) -> str:
 
 
 def _classes(truth: Any, guess: Any) -> str:
-    return f"predicted {guess}" if truth is None else f"class {truth}, predicted {guess}"
+    guess = cut(str(guess), LONGEST)
+    return (
+        f"predicted {guess}"
+        if truth is None
+        else f"class {cut(str(truth), LONGEST)}, predicted {guess}"
+    )
 
 
 def _check_size(nodes: int, number: int) -> None:

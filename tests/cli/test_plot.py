@@ -45,6 +45,19 @@ def test_clusters_and_curves_are_drawn_from_a_model_directory(model: Path, tmp_p
     assert curves.exists()
 
 
+def test_training_goes_on_without_a_picture_of_a_graph_that_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diffpool.cli.commands.embedded", lambda seed: embedded(30, seed=seed))
+    monkeypatch.setattr("diffpool.viz.subjects.MAX_NODES", 10)
+    words = ["train", "--epochs", "1", "--device", "cpu", "--out", str(tmp_path / "m")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0
+    assert "no picture: expected a graph of 1 to 10 nodes" in result.output
+    assert (tmp_path / "m" / "config.json").exists()
+    assert not (tmp_path / "m" / "clusters.png").exists()
+
+
 def test_the_graphs_of_a_sheet_are_numbers_and_ranges() -> None:
     assert _numbers(None, None) == [0]
     assert _numbers(17, None) == [17]

@@ -16,8 +16,9 @@ from diffpool.data import as_raw
 from diffpool.errors import DataError, ModelError, SettingError
 from diffpool.experiments import settings_for, train_once
 from diffpool.viz import draw_clusters
-from diffpool.viz.clusters import edge_widths, panels
-from diffpool.viz.subjects import subjects
+from diffpool.viz.clusters import _label_names, _shapes, edge_widths, panels
+from diffpool.viz.hierarchy import hierarchy
+from diffpool.viz.subjects import Subject, subjects
 
 START = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -98,6 +99,19 @@ def test_the_width_of_an_edge_grows_with_its_weight() -> None:
     assert (np.argsort(widths) == np.argsort(weights)).all()
     assert len(set(edge_widths(np.ones(5)).tolist())) == 1
     assert len(edge_widths(np.zeros(0))) == 0
+
+
+def test_the_most_frequent_node_labels_have_shapes_and_the_others_are_discs() -> None:
+    level = hierarchy([np.zeros((20, 20))], [])
+    codes = np.array([8, 8, 8, 7, 7, 7, 6, 6, 5, 5, 4, 4, 3, 2, 1, 0, 0, 8, 7, 6])
+    names = tuple("abcdefghi")
+    own = Subject(0, level, "", labels=codes, label_names=names)
+    shown = _label_names([own])
+    assert shown == ("other", "e", "f", "g", "h", "i")
+    shapes = _shapes(own, shown)
+    assert [shown[shape] for shape in shapes[[0, 3, 12, 15]]] == ["i", "h", "other", "other"]
+    few = Subject(0, level, "", labels=codes % 3, label_names=names)
+    assert _label_names([few]) == ("a", "b", "c")
 
 
 def test_molecules_have_symbols_and_the_layout_of_rdkit(tmp_path: Path) -> None:
