@@ -27,10 +27,8 @@ def main() -> None:
             outcome = train_once(method, dataset, chosen.out / name, watch, overwrite=True)
         accuracy[name] = 100 * outcome.test.accuracy
         if name == "diffpool":
-            batch = dataset.batch(outcome.fold.test[:1])
-            draw_clusters(
-                outcome.model, batch, dataset.class_names, chosen.out / name / "clusters.png"
-            )
+            picture = chosen.out / name / "clusters.png"
+            draw_clusters(outcome.trained, dataset, picture, numbers=outcome.fold.test[:1])
     print(f"\ntest accuracy on {len(outcome.fold.test)} graphs")
     print(f"  DiffPool        {accuracy['diffpool']:5.1f} %")
     print(

@@ -142,6 +142,6 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
     batch = outcome.dataset.batch(suited[:1])
     try:
         model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
-        draw_clusters(model, batch, outcome.dataset.class_names, picture)
+        draw_clusters(model, batch, picture, class_names=outcome.dataset.class_names)
     except OSError as error:
         console.print(f"no picture: {picture} cannot be written ({error.strerror})")

@@ -154,14 +154,18 @@ class TrainedModel:
         """The assignment matrices of each graph: one [nodes, clusters] matrix for each pooling."""
         raw = self.read(graphs)
         found: list[list[np.ndarray]] = []
-        for batch in self.members[0]._batches(raw):
-            (prediction,) = batch.predictions
+        for prediction in self.predictions(raw):
             for g in range(len(prediction.logits)):
                 own = [a.of_graph(g).cpu() for a in prediction.assignments]
                 for matrix in own:
                     _check_finite(raw, len(found), matrix[None], "cluster assignment of the model")
                 found.append([matrix.numpy() for matrix in own])
         return found
+
+    def predictions(self, graphs: Any) -> Iterator[Prediction]:
+        """What the network, or the first member of an ensemble, computes for the graphs, in batches: all levels."""
+        for batch in self.members[0]._batches(self.read(graphs)):
+            yield batch.predictions[0]
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
         """Write a model directory for `load_model`. With `overwrite=False`, an existing model raises an error."""

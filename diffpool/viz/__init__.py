@@ -1,4 +1,27 @@
-from diffpool.viz.clusters import draw_clusters
-from diffpool.viz.tuning import draw_tuning
+"""Figures: clusters of graphs, training curves, accuracy and speed. Needs Matplotlib and NetworkX."""
 
-__all__ = ["draw_clusters", "draw_tuning"]
+try:
+    from diffpool.viz.accuracy import draw_accuracy, draw_cluster_counts
+    from diffpool.viz.clusters import draw_clusters
+    from diffpool.viz.curves import draw_curves, read_curves
+    from diffpool.viz.figure import check_form
+    from diffpool.viz.runs import read_runs
+    from diffpool.viz.speed import draw_speed
+    from diffpool.viz.tuning import draw_tuning
+except ImportError as error:
+    raise ImportError(
+        f"figures need Matplotlib and NetworkX ({error.name} is missing): run `pip install 'diffpool[plot]'`",
+        name=error.name,
+    ) from error
+
+__all__ = [
+    "check_form",
+    "draw_accuracy",
+    "draw_cluster_counts",
+    "draw_clusters",
+    "draw_curves",
+    "draw_speed",
+    "draw_tuning",
+    "read_curves",
+    "read_runs",
+]

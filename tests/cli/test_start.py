@@ -27,6 +27,8 @@ COMMANDS = {
     "no command": [],
     "help of train": ["train", "--help"],
     "all options of evaluate": ["evaluate", "--help-all"],
+    "help of plot": ["plot", "--help"],
+    "an unknown figure": ["plot", "clustres"],
     "an unknown command": ["trian"],
     "an unknown option": ["train", "--epcohs", "3"],
     "an unknown method": ["train", "--method", "grapsage"],

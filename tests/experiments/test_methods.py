@@ -251,7 +251,7 @@ def test_a_trained_model_says_the_same_after_loading(
     np.testing.assert_allclose(expected, direct.detach().numpy(), rtol=1e-4, atol=1e-5)
     assert len(loaded.clusters(graphs[:3])) == 3
     if outcome.model.poolers:
-        draw_clusters(outcome.model, outcome.dataset.batch([1]), ("a", "b"), tmp_path / "c.png")
+        draw_clusters(outcome.trained, outcome.dataset, tmp_path / "c.png", numbers=[1])
         assert (tmp_path / "c.png").stat().st_size > 1000
 
 

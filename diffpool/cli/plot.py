@@ -1,0 +1,259 @@
+"""`diffpool plot`: figures from a model, its training, results files and benchmark records."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diffpool.cli.completion import complete_dataset
+from diffpool.cli.display import console, progress_console
+from diffpool.cli.options import Json, Quiet, Source, Target, with_options
+from diffpool.errors import SettingError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MAX_GRAPHS = 64  # on a sheet
+
+app = typer.Typer(
+    invoke_without_command=True,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Results files of `diffpool evaluate`, or folders of them.", show_default=False
+    ),
+]
+Dataset = Annotated[
+    str | None, typer.Option(help="Draw only this data set.", metavar="NAME", show_default="all")
+]
+Method = Annotated[
+    str | None, typer.Option(help="Draw only this method.", metavar="NAME", show_default="all")
+]
+Protocol = Annotated[
+    str | None, typer.Option(help="Draw only this protocol.", metavar="NAME", show_default="all")
+]
+
+
+Out = Annotated[Path, typer.Option(help="File for the figure: .png, .svg or .pdf.")]
+
+
+@app.callback()
+def top(context: typer.Context) -> None:
+    """Draw clusters, training curves, accuracy or speed.
+
+    The name of the file gives the format: .png, .svg or .pdf. The figures can be read without full color vision and in
+    a gray print: markers, line styles and labels tell what colors tell. docs/figures.md shows examples.
+    """
+    if context.invoked_subcommand is None:
+        console.print(context.get_help())
+
+
+@app.command()
+@with_options
+def clusters(
+    model_dir: Annotated[
+        Path, typer.Argument(help="A model directory written by `diffpool train`.")
+    ],
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="`embedded`, the name of a TU data set, or a path.",
+            autocompletion=complete_dataset,
+        ),
+    ],
+    graph: Annotated[
+        int | None, typer.Option(help="Number of the graph, counted from 0.", show_default="0")
+    ] = None,
+    graphs: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers of several graphs for one sheet, such as `0-8` or `3,17,20-25`.",
+            metavar="LIST",
+        ),
+    ] = None,
+    out: Out = Path("clusters.png"),
+    seed: Annotated[
+        int, typer.Option(help="Seed of the layout of graphs with over 200 nodes.")
+    ] = 0,
+    *,
+    source: Source,
+    target: Target = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw graphs with the clusters that a model assigns their nodes to, next to the coarsened graphs.
+
+    A node has the color of the cluster that is its first choice, and the number of it where there is room. A coarser
+    node mixes the colors of its members; its area is proportional to the number of nodes that it represents. Edges are
+    wide where weights are large. Dotted lines surround connected nodes of one cluster. Clusters without members are
+    not drawn. Molecules are drawn by RDKit's layout, and node labels as shapes.
+
+    **Examples**
+
+    - `diffpool plot clusters runs/model ENZYMES --graph 17 --out clusters.svg`
+
+    - `diffpool plot clusters runs/model molecules.csv --graphs 0-8`
+    """
+    numbers = _numbers(graph, graphs)
+    viz = _viz()
+    viz.check_form(out)
+    from diffpool.cli.inputs import embedded, read_input
+    from diffpool.training import load_model
+
+    model = load_model(model_dir)
+    if dataset == "embedded":
+        given: Any = embedded(seed=0)
+    else:
+        given = read_input(dataset, source, target, quiet=quiet)
+    viz.draw_clusters(model, given, out, numbers=numbers, seed=seed)
+    _say(out, quiet, as_json)
+
+
+@app.command()
+def curves(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Model directories of `diffpool train`, or their metrics.jsonl."),
+    ],
+    out: Out = Path("curves.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw loss and accuracy by epoch, on the training and the validation graphs.
+
+    Several model directories, for example of several seeds or folds, are drawn as mean ± standard deviation. Results
+    files of `diffpool evaluate` contain no curves.
+
+    **Examples**
+
+    - `diffpool plot curves runs/model`
+
+    - `diffpool plot curves runs/seed0 runs/seed1 runs/seed2 --out curves.svg`
+    """
+    viz = _viz()
+    viz.draw_curves([viz.read_curves(path) for path in paths], out)
+    _say(out, quiet, as_json)
+
+
+@app.command()
+def accuracy(
+    paths: Paths,
+    out: Out = Path("accuracy.png"),
+    dataset: Dataset = None,
+    method: Method = None,
+    protocol: Protocol = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the accuracy of methods with error bars, from results files.
+
+    Every data set and protocol has a panel of its own, because accuracies under different protocols cannot be
+    compared. A bar is the standard deviation over the folds. For targets, it is the mean absolute error.
+
+    **Examples**
+
+    - `diffpool plot accuracy results.jsonl`
+
+    - `diffpool plot accuracy results --dataset ENZYMES --protocol tenfold --out enzymes.svg`
+    """
+    viz = _viz()
+    viz.draw_accuracy(viz.read_runs(paths, dataset, method, protocol), out)
+    _say(out, quiet, as_json)
+
+
+@app.command()
+def cluster_counts(
+    paths: Paths,
+    out: Out = Path("cluster-counts.png"),
+    dataset: Dataset = None,
+    method: Method = None,
+    protocol: Protocol = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw accuracy against C, the maximum number of clusters, from results files.
+
+    The runs must differ in `--ratio` or `--clusters`. Runs that also differ in other settings are lines of their own.
+
+    **Example**
+
+    - `for c in 5 10 20; do diffpool evaluate ENZYMES --clusters $c --out c.jsonl; done; diffpool plot cluster-counts
+      c.jsonl`
+    """
+    viz = _viz()
+    viz.draw_cluster_counts(viz.read_runs(paths, dataset, method, protocol), out)
+    _say(out, quiet, as_json)
+
+
+@app.command()
+def speed(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Records of benchmarks, such as benchmarks/records/cross_validation.jsonl, or results files."
+        ),
+    ],
+    out: Out = Path("speed.png"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the training speed of this package and of others, in graphs per second, from benchmark records.
+
+    From results files of `diffpool evaluate`: the speed of each method.
+
+    **Examples**
+
+    - `diffpool plot speed benchmarks/records/cross_validation.jsonl`
+
+    - `diffpool plot speed results.jsonl --out speed.svg`
+    """
+    _viz().draw_speed(paths, out)
+    _say(out, quiet, as_json)
+
+
+def _numbers(graph: int | None, graphs: str | None) -> list[int]:
+    """The graphs to draw, from `--graph` or `--graphs`."""
+    if graphs is None:
+        return [graph or 0]
+    if graph is not None:
+        raise SettingError(
+            f"expected --graph or --graphs, got both: add {graph} to --graphs, or leave one of them out"
+        )
+    numbers: list[int] = []
+    for part in graphs.replace(" ", "").split(","):
+        found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if last < first:
+            raise SettingError(
+                f"expected --graphs to be numbers and ranges such as 0-8 or 3,17,20-25, got {graphs!r}"
+            )
+        numbers += range(first, min(last, first + MAX_GRAPHS) + 1)
+    if len(numbers) > MAX_GRAPHS:
+        raise SettingError(
+            f"expected at most {MAX_GRAPHS} graphs on a sheet, got {graphs}: draw several sheets"
+        )
+    return numbers
+
+
+def _viz() -> ModuleType:
+    """The functions that draw; an error that says how to install what they need."""
+    try:
+        from diffpool import viz
+    except ImportError as error:
+        raise SettingError(str(error)) from error
+    return viz
+
+
+def _say(out: Path, quiet: bool, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"out": str(out)}))
+    else:
+        progress_console(quiet, stderr=False).print(f"written to {out}")

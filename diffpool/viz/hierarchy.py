@@ -1,0 +1,108 @@
+"""What is drawn of a graph and its coarser graphs: nodes with members, their clusters, sizes and colors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffpool.viz.palette import distinct_colors, rgb
+
+WITHOUT_POOLING = "#56B4E9"
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level of a hierarchy: the input, or the clusters of a pooling that are the first choice of some node."""
+
+    columns: np.ndarray  # [n]: the number of each node before those without members were left out
+    allowed: int  # number of nodes with those
+    names: list[str]  # of each node; empty for the input
+    adjacency: np.ndarray  # [n, n]: weights, symmetric, without self-loops
+    mass: np.ndarray  # [n]: number of input nodes that each node represents
+    colors: np.ndarray  # [n, 3]
+    cluster: np.ndarray | None = None  # [n]: the node of the next level that is its first choice
+    assignment: np.ndarray | None = None  # [n, nodes of the next level]
+
+    def __len__(self) -> int:
+        return len(self.mass)
+
+
+def hierarchy(adjacency: Sequence[np.ndarray], assignments: Sequence[np.ndarray]) -> list[Level]:
+    """The levels of one graph, from the adjacency matrix of each level and the assignment matrix of each pooling.
+
+    Clusters without members are left out: those that are no node's first choice. A cluster of the first pooling has a
+    color of its own, which its members share. The color of a coarser node is the mean of the colors of its members,
+    weighted by how much of each member it takes.
+    """
+    columns = [np.arange(len(adjacency[0]))]
+    clusters: list[np.ndarray] = []  # of the nodes of each level, as a row of the next one
+    mass = [np.ones(len(adjacency[0]))]
+    for s in assignments:
+        choice = s[columns[-1]].argmax(1)
+        mass.append(mass[-1] @ s)
+        used = np.unique(choice)
+        order = used[np.argsort(-mass[-1][used], kind="stable")]  # the largest cluster comes first
+        row = np.empty(s.shape[1], np.int64)
+        row[order] = np.arange(len(order))
+        clusters.append(row[choice])
+        columns.append(order)
+    colors = _colors(columns, clusters, mass, assignments)
+    levels = []
+    for level, own in enumerate(columns):
+        pooled = level < len(assignments)
+        weights = adjacency[level][np.ix_(own, own)]
+        weights = (weights + weights.T) / 2
+        np.fill_diagonal(weights, 0)
+        levels.append(
+            Level(
+                columns=own,
+                allowed=len(adjacency[level]),
+                names=[name(level, number) for number in range(len(own))] if level else [],
+                adjacency=weights,
+                mass=mass[level][own],
+                colors=colors[level],
+                cluster=clusters[level] if pooled else None,
+                assignment=assignments[level][np.ix_(own, columns[level + 1])] if pooled else None,
+            )
+        )
+    return levels
+
+
+def name(level: int, number: int) -> str:
+    """The name of a cluster: 1, 2, … for the first pooling, A, B, … for the others."""
+    if level == 1:
+        return str(number + 1)
+    letters = ""
+    number += 1
+    while number:
+        number, last = divmod(number - 1, 26)
+        letters = chr(ord("A") + last) + letters
+    return letters + "′" * (level - 2)
+
+
+def _colors(
+    columns: list[np.ndarray],
+    clusters: list[np.ndarray],
+    mass: list[np.ndarray],
+    assignments: Sequence[np.ndarray],
+) -> list[np.ndarray]:
+    """The colors of the nodes of every level: [n, 3] each."""
+    if not clusters:
+        return [np.tile(rgb(WITHOUT_POOLING), (len(columns[0]), 1))]
+    count = len(columns[1])
+    palette = distinct_colors(count)
+    if len(clusters) > 1:  # clusters that are pooled together have neighboring hues
+        palette = np.empty((count, 3))
+        palette[np.argsort(clusters[1], kind="stable")] = distinct_colors(count, by_hue=True)
+    colors = [palette[clusters[0]], palette]
+    for level in range(1, len(clusters)):
+        s = assignments[level][np.ix_(columns[level], columns[level + 1])]
+        weight = np.zeros_like(s, dtype=np.float64)
+        rows = np.arange(len(s))
+        own = clusters[level]
+        weight[rows, own] = mass[level][columns[level]] * s[rows, own]
+        weight /= np.maximum(weight.sum(0), 1e-300)
+        colors.append(weight.T @ colors[-1])
+    return colors
