@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, cast
 import typer
 from rich.console import Console
 
+from diffpool.cli.analyze import analyze
 from diffpool.cli.completion import complete_dataset, complete_grid
 from diffpool.cli.display import (
     advise,
@@ -84,7 +85,7 @@ from diffpool.text import PrintableFile, printable
 from diffpool.version import VERSION
 
 if TYPE_CHECKING:
-    from diffpool.data import GraphDataset, RawGraphs
+    from diffpool.data import ColumnNames, GraphDataset, RawGraphs
     from diffpool.experiments import Evaluation, Outcome
 
 app = typer.Typer(
@@ -581,8 +582,7 @@ def predict(
 
     - `diffpool predict runs/model graphs.jsonl --out - | head`
     """
-    from diffpool.data import iter_graphs
-    from diffpool.data.sources import count_graphs, is_path
+    from diffpool.data.sources import is_path
     from diffpool.training import load_model, unseen_message, write_predictions
 
     to_stdout = str(out) == "-"
@@ -602,24 +602,7 @@ def predict(
         edge_attributes=edge_attributes,
         skip_invalid=skip_invalid,
     )
-    if is_path(dataset):
-        total = count_graphs(Path(dataset))
-        nodes, edges = source.chosen_attributes()
-        parts = iter_graphs(
-            Path(dataset),
-            PART,
-            smiles=smiles,
-            label=label,
-            target=target,
-            node_attributes=nodes,
-            edge_attributes=edges,
-            names=model.names,
-            skip_invalid=skip_invalid,
-        )
-    else:
-        raw = read_input(dataset, source, quiet=quiet)
-        total = len(raw)
-        parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
+    total, parts = graph_parts(dataset, source, model.names, label, target, quiet)
     try:
         with graphs_bar("predicting", total, shown) as advance:
             written = write_predictions(
@@ -781,6 +764,36 @@ def read_input(
     return raw
 
 
+def graph_parts(
+    dataset: str,
+    source: Source,
+    names: ColumnNames | None,
+    label: str | None = None,
+    target: str | None = None,
+    quiet: bool = False,
+) -> tuple[int | None, Iterator[RawGraphs]]:
+    """The graphs of a data set in parts, with the attributes of a model, and their approximate number."""
+    from diffpool.data import iter_graphs
+    from diffpool.data.sources import count_graphs, is_path
+
+    if not is_path(dataset):
+        raw = read_input(dataset, source, quiet=quiet)
+        return len(raw), (raw[start : start + PART] for start in range(0, len(raw), PART))
+    nodes, edges = source.chosen_attributes()
+    parts = iter_graphs(
+        Path(dataset),
+        PART,
+        smiles=source.smiles,
+        label=label,
+        target=target,
+        node_attributes=nodes,
+        edge_attributes=edges,
+        names=names,
+        skip_invalid=source.skip_invalid,
+    )
+    return count_graphs(Path(dataset)), parts
+
+
 def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
     picture = out / "clusters.png"
     with suppress(OSError):
@@ -834,6 +847,9 @@ def _check_out(out: Path, overwrite: bool) -> None:
         )
     with reserve_directory(out, overwrite):
         pass
+
+
+app.command()(analyze)
 
 
 def main() -> None:
