@@ -55,8 +55,9 @@ def region_spread(graph: Graph, labels: np.ndarray) -> dict[str, float]:
 
     For the regions of each kind: `KIND_nodes`, their share of the nodes of the graph; `KIND_per_node`, distinct
     clusters for each node; `KIND_spread`, distinct clusters divided by the expected number for as many random nodes of
-    the same graph, so 1 is chance and less is a collapse. In a graph that has both, `dense_collapses_more` is 1 if the
-    dense regions have the smaller spread, 1/2 if both are equal.
+    the same graph, so 1 is chance and less is a collapse; `KIND_adjacent`, the share of adjacent pairs among the pairs of
+    nodes of a region in the same cluster. In a graph that has both, `dense_collapses_more` is 1 if the dense regions
+    have the smaller spread, 1/2 if both are equal.
     """
     counts = np.bincount(labels)
     clustering = graph.clustering
@@ -72,6 +73,8 @@ def region_spread(graph: Graph, labels: np.ndarray) -> dict[str, float]:
         expected = sum(expected_distinct(counts, len(region)) for region in regions)
         measures[f"{kind}_per_node"] = distinct / nodes
         measures[f"{kind}_spread"] = spread[kind] = distinct / expected
+        if pairs := sum(_pairs(labels[region]) for region in regions):
+            measures[f"{kind}_adjacent"] = _edges_within(graph, labels, regions) / pairs
     if len(spread) == 2:
         difference = spread["sparse"] - spread["dense"]
         equal = abs(difference) < 1e-9
@@ -89,6 +92,22 @@ def expected_distinct(counts: np.ndarray, size: int) -> float:
     logs = gammaln(left + 1) - gammaln(left - size + 1)
     logs -= gammaln(nodes + 1) - gammaln(nodes - size + 1)
     return float(len(counts) - np.exp(logs).sum())
+
+
+def _pairs(labels: np.ndarray) -> float:
+    """The number of pairs of nodes in the same cluster."""
+    counts = np.bincount(labels)
+    return float((counts * (counts - 1)).sum() / 2)
+
+
+def _edges_within(graph: Graph, labels: np.ndarray, regions: list[np.ndarray]) -> int:
+    """The number of edges between two nodes of the same region and the same cluster."""
+    region_of = np.full(graph.size, -1)
+    for number, region in enumerate(regions):
+        region_of[region] = number
+    start, end = graph.edges
+    inside = (region_of[start] == region_of[end]) & (region_of[start] >= 0)
+    return int((inside & (labels[start] == labels[end])).sum())
 
 
 def diameters(graph: Graph) -> dict[str, float]:
