@@ -1,7 +1,7 @@
 """A generated data set with dense and sparse parts that are known: cliques, and paths, cycles or trees.
 
-Every graph has two cliques and two sparse parts, joined in a ring by single edges. Both sparse parts are paths, cycles or
-binary trees, which is the class of the graph. The features of a node are its degree and random numbers, so that all
+Every graph has two cliques and two sparse parts, joined in a ring by single edges. Both sparse parts are paths, cycles
+or binary trees, which is the class of the graph. The features of a node are its degree and random numbers, so that all
 nodes differ.
 """
 

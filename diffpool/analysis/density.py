@@ -55,8 +55,8 @@ def region_spread(graph: Graph, labels: np.ndarray) -> dict[str, float]:
 
     For the regions of each kind: `KIND_nodes`, their share of the nodes of the graph; `KIND_per_node`, distinct
     clusters for each node; `KIND_spread`, distinct clusters divided by the expected number for as many random nodes of
-    the same graph, so 1 is chance and less is a collapse; `KIND_adjacent`, the share of adjacent pairs among the pairs of
-    nodes of a region in the same cluster. In a graph that has both, `dense_collapses_more` is 1 if the dense regions
+    the same graph, so 1 is chance and less is a collapse; `KIND_adjacent`, the share of adjacent pairs among the pairs
+    of nodes of a region in the same cluster. In a graph that has both, `dense_collapses_more` is 1 if the dense regions
     have the smaller spread, 1/2 if both are equal.
     """
     counts = np.bincount(labels)
