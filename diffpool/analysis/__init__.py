@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from diffpool.analysis.distance import pair_measures
     from diffpool.analysis.graph import Graph, graphs_of
     from diffpool.analysis.measures import measure
-    from diffpool.analysis.usage import composed, usage
+    from diffpool.analysis.usage import composed, usage_measures
     from diffpool.analysis.views import identifiability, view_colors
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "modularity",
     "pair_measures",
     "region_spread",
-    "usage",
+    "usage_measures",
     "view_colors",
 ]
 
@@ -41,7 +41,7 @@ __getattr__ = lazy_names(
         "distance": "pair_measures",
         "graph": "Graph graphs_of",
         "measures": "measure",
-        "usage": "composed usage",
+        "usage": "composed usage_measures",
         "views": "identifiability view_colors",
     },
 )

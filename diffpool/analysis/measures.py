@@ -10,7 +10,7 @@ from diffpool.analysis.communities import agreement, modularity
 from diffpool.analysis.density import contraction, diameters, region_spread
 from diffpool.analysis.distance import pair_measures
 from diffpool.analysis.graph import Graph
-from diffpool.analysis.usage import composed, usage
+from diffpool.analysis.usage import composed, usage_measures
 from diffpool.analysis.views import identifiability
 
 Measures = dict[str, float]  # by name; a measure that is undefined for a graph is left out
@@ -25,7 +25,7 @@ def measure(graph: Graph, assignments: Sequence[np.ndarray]) -> list[Measures]:
     for s in composed(assignments):
         labels = s.argmax(1)
         found.append(
-            usage(s)
+            usage_measures(s)
             | communities(graph, labels)
             | region_spread(graph, labels)
             | contraction(graph, labels)

@@ -21,7 +21,7 @@ def composed(assignments: Sequence[np.ndarray]) -> list[np.ndarray]:
     return found
 
 
-def usage(s: np.ndarray) -> dict[str, float]:
+def usage_measures(s: np.ndarray) -> dict[str, float]:
     """Measures of one assignment [n, k].
 
     `clusters`: k. `used`: clusters that are the first choice of some node; `used_share`: used / k. `effective`:
