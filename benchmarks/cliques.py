@@ -15,7 +15,7 @@ from diffpool.graphs import SparseGraphs
 
 KINDS = ("path", "cycle", "tree")
 CLIQUES, PARTS = (6, 13), (8, 17)  # sizes, without the upper end
-CODE = 4  # random features
+CODE, SCALE = 4, 0.3  # number of random features, standard deviation
 
 
 def cliques(num_graphs: int = 600, seed: int = 0) -> GraphDataset:
@@ -38,7 +38,7 @@ def cliques(num_graphs: int = 600, seed: int = 0) -> GraphDataset:
         first = start
     source, target = np.concatenate(ends, 1)
     degree = np.bincount(np.concatenate([source, target]), minlength=first)
-    x = np.concatenate([degree[:, None] / 10, rng.normal(size=(first, CODE))], 1)
+    x = SCALE * np.concatenate([degree[:, None], rng.normal(size=(first, CODE))], 1)
     graphs = SparseGraphs.from_edges(
         np.array(sizes), np.concatenate([source, target]), np.concatenate([target, source])
     )

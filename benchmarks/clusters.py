@@ -109,23 +109,35 @@ class Graphs:
 def analyzed(
     model: GraphClassifier, dataset: GraphDataset, numbers: np.ndarray, graphs: Graphs, hops: int
 ) -> list[dict[str, float]]:
-    """The mean of each measure over these graphs, for each pooling of one model."""
+    """The mean of each measure over these graphs, for each pooling of one model.
+
+    `follows_communities` is the correlation over the graphs between the used share of the clusters and the number of
+    Louvain communities per node.
+    """
     model.eval()
     summaries = [Summary() for _ in model.poolers]
+    points: list[list[tuple[float, float]]] = [[] for _ in model.poolers]
     for start in range(0, len(numbers), BATCH):
         chosen = numbers[start : start + BATCH]
         batch = dataset.batch(chosen)
         prediction = model(batch.graphs, batch.x)
         for index, number in enumerate(chosen.tolist()):
             own = [a.of_graph(index).cpu().numpy() for a in prediction.assignments]
-            for summary, found in zip(
-                summaries, measure(graphs.get(number, hops), own), strict=True
-            ):
+            graph = graphs.get(number, hops)
+            for summary, found, at in zip(summaries, measure(graph, own), points, strict=True):
                 summary.add(found)
+                if "louvain_communities" in found:
+                    at.append((found["used_share"], found["louvain_communities"] / graph.size))
     return [
-        {name: values["mean"] for name, values in summary.to_json().items()}
-        for summary in summaries
+        {name: values["mean"] for name, values in summary.to_json().items()} | _correlation(at)
+        for summary, at in zip(summaries, points, strict=True)
     ]
+
+
+def _correlation(points: list[tuple[float, float]]) -> dict[str, float]:
+    if len(points) < 3 or min(np.std(points, 0)) < 1e-9:
+        return {}
+    return {"follows_communities": float(np.corrcoef(np.transpose(points))[0, 1])}
 
 
 def train(tasks: list[Task], dataset: GraphDataset, chosen: Any, graphs: Graphs) -> dict[str, Any]:

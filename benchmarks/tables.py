@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks import method_tables
+from benchmarks import cluster_tables, method_tables
 from benchmarks.comparison_tables import (
     inference,
     kernels,
@@ -119,6 +119,12 @@ TABLES: dict[str, Table] = {
     "scaling_models": from_last("scaling", models, "models"),
     "reddit_shape": from_last("reddit_shape", reddit_shape),
     "kernels": lambda: kernels("kernels"),
+    "claims_hierarchy": lambda: cluster_tables.claims(cluster_tables.HIERARCHY),
+    "claims_density": lambda: cluster_tables.claims(cluster_tables.DENSITY),
+    "claims_similarity": lambda: cluster_tables.claims(cluster_tables.SIMILARITY),
+    "claims_numbers": lambda: cluster_tables.claims(cluster_tables.NUMBERS),
+    "cluster_numbers": cluster_tables.sizes,
+    "cluster_objectives": cluster_tables.objectives,
 }
 NOT_MEASURED = "\nNot measured yet.\n"
 
@@ -337,6 +343,7 @@ def filled(text: str) -> str:
 PAGES = (
     ROOT / "README.md",
     ROOT / "benchmarks" / "README.md",
+    ROOT / "docs" / "analysis.md",
     ROOT / "docs" / "ensembles.md",
     ROOT / "docs" / "methods.md",
     ROOT / "results" / "README.md",
