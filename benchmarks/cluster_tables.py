@@ -332,8 +332,8 @@ DENSITY = (
         _dense_collapse,
     ),
     Claim(
-        "densely-connected subgraphs (edge by edge)",
-        "correlation between the overlap of an edge and lying within a cluster (before training)",
+        "a tendency to collapse densely-connected subgraphs",
+        "edge by edge: correlation between the overlap of an edge and lying within a cluster (before training)",
         _contraction,
     ),
     Claim(
@@ -372,7 +372,7 @@ SIMILARITY = (
         _similar,
     ),
     Claim(
-        "similar cluster assignment (distant nodes)",
+        "will have similar cluster assignment",
         "difference of the neighborhoods / features of distant nodes in the same cluster, compared with different "
         "clusters; similar below 1",
         _alike,
@@ -478,6 +478,23 @@ def claims(chosen: Sequence[Claim]) -> str | None:
     return "\n" + "\n".join(lines) + "\n"
 
 
+def summary() -> str | None:
+    """How many sentences hold."""
+    found = data_sets()
+    if not found:
+        return None
+    counts = {"**yes**": 0, "**no**": 0, "other": 0}
+    for claim in (*HIERARCHY, *DENSITY, *SIMILARITY, *NUMBERS):
+        if claim.look is not None:
+            verdict = _verdict([claim.look(data)[1] for data in found])
+            if verdict != "not measured":
+                counts[verdict if verdict in counts else "other"] += 1
+    return (
+        f"\nStatements that were measured: {sum(counts.values())}. Hold on every data set on which they can be "
+        f"measured: {counts['**yes**']}; on none: {counts['**no**']}; on some, or in some seeds: {counts['other']}.\n"
+    )
+
+
 def _mark(decided: list[bool]) -> str:
     """After the figure of a data set: whether the claim holds in all, no or some seeds."""
     if not decided:
@@ -578,7 +595,7 @@ def origins(found: list[Data]) -> list[str]:
     for data in found:
         row = data.row
         lines.append(
-            f"{data.name}: {row['graphs']:,} graphs, {row['analyzed']} analyzed in each seed, {row['seeds']} seeds, "
-            f"at most {row['epochs']} epochs, {row['models']} models side by side."
+            f"{data.name}: {row['graphs']:,} graphs, {row['analyzed']} analyzed for each seed; number of seeds: "
+            f"{row['seeds']}; at most {row['epochs']} epochs, {row['models']} models side by side."
         )
     return [*lines, *dict.fromkeys(where(data.record) for data in found)]

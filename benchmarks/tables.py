@@ -119,6 +119,7 @@ TABLES: dict[str, Table] = {
     "scaling_models": from_last("scaling", models, "models"),
     "reddit_shape": from_last("reddit_shape", reddit_shape),
     "kernels": lambda: kernels("kernels"),
+    "claims_summary": cluster_tables.summary,
     "claims_hierarchy": lambda: cluster_tables.claims(cluster_tables.HIERARCHY),
     "claims_density": lambda: cluster_tables.claims(cluster_tables.DENSITY),
     "claims_similarity": lambda: cluster_tables.claims(cluster_tables.SIMILARITY),

@@ -107,19 +107,25 @@ def collapsed(dataset: GraphDataset, rows: float, models: int = 1, **settings: i
 def test_a_pooling_that_uses_one_cluster_gives_a_warning(models: int) -> None:
     dataset = embedded(12)
     assert collapsed(dataset, rows=0, models=models) is None
-    message = collapsed(dataset, rows=100, models=models)
+    message = collapsed(dataset, rows=9, models=models)
     assert message is not None
-    assert message.startswith("pooling has collapsed: 100 % of the nodes of validation graphs are")
-    assert "learning_rate" in message
+    assert message.startswith(
+        "pooling uses a single cluster: 100 % of the nodes of validation graphs are"
+    )
+    assert "link_weight" in message
 
 
-def test_graphs_with_a_single_cluster_are_no_collapse() -> None:
-    assert collapsed(graphs([0, 1], nodes=1), rows=100) is None
-    assert collapsed(graphs([0, 1], nodes=9), rows=100) is not None
+def test_graphs_that_cannot_have_several_clusters_are_no_collapse() -> None:
+    assert collapsed(graphs([0, 1], nodes=1), rows=9) is None
+    assert collapsed(graphs([0, 1], nodes=9), rows=9) is None  # all nodes look the same
+    star = np.zeros((5, 5))
+    star[0, 1:] = star[1:, 0] = 1
+    stars = GraphDataset.from_raw(as_raw([star] * 2, [0, 1]))
+    assert collapsed(stars, rows=9) is not None
 
 
 def test_flat_models_and_fixed_clusters_give_no_warning() -> None:
-    assert collapsed(embedded(12), rows=100, poolings=0) is None
+    assert collapsed(embedded(12), rows=9, poolings=0) is None
     fixed = replace(Architecture(), pooler="uniform")
     dataset = embedded(12)
     fold = Fold(np.arange(12), np.arange(12), np.arange(0))
@@ -128,7 +134,9 @@ def test_flat_models_and_fixed_clusters_give_no_warning() -> None:
 
 
 def test_training_warns_once_about_a_collapse() -> None:
-    given, y = [np.ones((5, 5)) - np.eye(5)] * 16, [0, 1] * 8  # all nodes look the same
-    with pytest.warns(UserWarning, match="collapsed") as found:
+    star = np.zeros((30, 30))
+    star[0, 1:] = star[1:, 0] = 1  # 29 of 30 nodes look the same
+    given, y = [star] * 16, [0, 1] * 8
+    with pytest.warns(UserWarning, match="uses a single cluster") as found:
         DiffPoolClassifier(epochs=1, hidden=4, min_clusters=2).fit(given, y)
-    assert [str(w.message)[:21] for w in found].count("pooling has collapsed") == 1
+    assert [str(w.message)[:29] for w in found].count("pooling uses a single cluster") == 1
