@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks import method_tables
+from benchmarks import cluster_tables, method_tables
 from benchmarks.comparison_tables import (
     inference,
     kernels,
@@ -161,6 +161,13 @@ TABLES: dict[str, Table] = {
     "scaling_models": from_last("scaling", models, "models"),
     "reddit_shape": from_last("reddit_shape", reddit_shape),
     "kernels": lambda: kernels("kernels"),
+    "claims_summary": cluster_tables.summary,
+    "claims_hierarchy": lambda: cluster_tables.claims(cluster_tables.HIERARCHY),
+    "claims_density": lambda: cluster_tables.claims(cluster_tables.DENSITY),
+    "claims_similarity": lambda: cluster_tables.claims(cluster_tables.SIMILARITY),
+    "claims_numbers": lambda: cluster_tables.claims(cluster_tables.NUMBERS),
+    "cluster_numbers": cluster_tables.sizes,
+    "cluster_objectives": cluster_tables.objectives,
 }
 NOT_MEASURED = "\nNot measured yet.\n"
 
@@ -365,6 +372,7 @@ def filled(text: str) -> str:
 PAGES = (
     ROOT / "README.md",
     ROOT / "benchmarks" / "README.md",
+    ROOT / "docs" / "analysis.md",
     ROOT / "docs" / "ensembles.md",
     ROOT / "docs" / "methods.md",
     ROOT / "docs" / "reproduce.md",

@@ -123,7 +123,13 @@ def test_training_needs_torch_numpy_and_safetensors_only() -> None:
     assert not loaded & {"sklearn", "scipy", "matplotlib", "torch_geometric", "typer", "rich"}
 
 
-LAZY = ["diffpool", "diffpool.data", "diffpool.training", "diffpool.experiments"]
+LAZY = [
+    "diffpool",
+    "diffpool.analysis",
+    "diffpool.data",
+    "diffpool.training",
+    "diffpool.experiments",
+]
 
 
 @pytest.mark.parametrize("package", LAZY)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from diffpool.cli.analyze import analyze
 from diffpool.cli.data import data
 from diffpool.cli.display import console
 from diffpool.cli.evaluate import ALL_PROTOCOLS, evaluate
@@ -69,6 +70,7 @@ app.command(cls=Command, epilog=EVALUATE_LISTS)(evaluate)
 app.command(cls=Command, epilog=TUNE_LISTS)(tune)
 app.command()(data)
 app.command()(predict)
+app.command()(analyze)
 app.command(cls=Command, epilog=listing(Tables=TARGETS))(reproduce)
 app.add_typer(plot_app, name="plot")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diffpool.cli.display import counted, download_bar, progress_console
@@ -11,7 +12,9 @@ from diffpool.cli.options import Inputs, Source
 from diffpool.errors import SettingError
 
 if TYPE_CHECKING:
-    from diffpool.data import GraphDataset, RawGraphs
+    from diffpool.data import ColumnNames, GraphDataset, RawGraphs
+
+PART = 1000  # graphs in memory at a time when a model reads a file
 
 
 def embedded(seed: int) -> GraphDataset:
@@ -91,6 +94,36 @@ def read_input(
             stacklevel=2,
         )
     return raw
+
+
+def graph_parts(
+    dataset: str,
+    source: Source,
+    names: ColumnNames | None,
+    label: str | None = None,
+    target: str | None = None,
+    quiet: bool = False,
+) -> tuple[int | None, Iterator[RawGraphs]]:
+    """The graphs of a data set in parts, with the attributes of a model, and their approximate number."""
+    from diffpool.data import iter_graphs
+    from diffpool.data.sources import count_graphs, is_path
+
+    if not is_path(dataset):
+        raw = read_input(dataset, source, quiet=quiet)
+        return len(raw), (raw[start : start + PART] for start in range(0, len(raw), PART))
+    nodes, edges = source.chosen_attributes()
+    parts = iter_graphs(
+        Path(dataset),
+        PART,
+        smiles=source.smiles,
+        label=label,
+        target=target,
+        node_attributes=nodes,
+        edge_attributes=edges,
+        names=names,
+        skip_invalid=source.skip_invalid,
+    )
+    return count_graphs(Path(dataset)), parts
 
 
 def first(places: Sequence[str]) -> str:

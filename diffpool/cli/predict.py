@@ -19,7 +19,7 @@ from diffpool.cli.display import (
     print_scores,
     progress_console,
 )
-from diffpool.cli.inputs import check_columns, first, read_input
+from diffpool.cli.inputs import check_columns, first
 from diffpool.cli.options import (
     DataDir,
     Device,
@@ -39,7 +39,6 @@ from diffpool.files import atomic_write
 from diffpool.text import PrintableFile
 
 FORMS = ("csv", "jsonl")  # of predictions
-PART = 1000  # graphs in memory at a time when predicting
 
 
 def predict(
@@ -95,8 +94,7 @@ def predict(
 
     - `diffpool predict runs/model graphs.jsonl --out - | head`
     """
-    from diffpool.data import iter_graphs
-    from diffpool.data.sources import count_graphs, is_path
+    from diffpool.data.sources import is_path
     from diffpool.training import load_model, unseen_message, write_predictions
 
     to_stdout = str(out) == "-"
@@ -116,24 +114,7 @@ def predict(
         edge_attributes=edge_attributes,
         skip_invalid=skip_invalid,
     )
-    if is_path(dataset):
-        total = count_graphs(Path(dataset))
-        nodes, edges = source.chosen_attributes()
-        parts = iter_graphs(
-            Path(dataset),
-            PART,
-            smiles=smiles,
-            label=label,
-            target=target,
-            node_attributes=nodes,
-            edge_attributes=edges,
-            names=model.names,
-            skip_invalid=skip_invalid,
-        )
-    else:
-        raw = read_input(dataset, source, quiet=quiet)
-        total = len(raw)
-        parts = (raw[start : start + PART] for start in range(0, len(raw), PART))
+    total, parts = graph_parts(dataset, source, model.names, label, target, quiet)
     with graphs_bar("predicting", total, shown) as advance:
         written = write_predictions(model, parts, _stdout() if to_stdout else out, advance, form)
     if not to_stdout:

@@ -127,6 +127,19 @@ class GraphDataset:
         selected, nodes = self.graphs.select(chosen)
         return GraphBatch(selected, self.x[nodes], self.y[chosen.to(self.y.device)])
 
+    def as_raw(self) -> RawGraphs:
+        """The graphs with their features as node attributes, without answers."""
+        adj = self.graphs.adj
+        return RawGraphs(
+            name=self.name,
+            sizes=self.graphs.layout.sizes.numpy(),
+            indptr=adj.indptr.cpu().numpy().astype(np.int64),
+            source=adj.indices.cpu().numpy().astype(np.int64),
+            directed=self.graphs.adj_t is not adj,
+            edge_weights=None if adj.values is None else adj.values.cpu().double().numpy(),
+            node_attributes=self.x.cpu().double().numpy(),
+        )
+
     def to(self, device: torch.device | str) -> GraphDataset:
         weights = None if self.weights is None else self.weights.to(device)
         graphs, x, y = self.graphs.to(device), self.x.to(device), self.y.to(device)

@@ -1,15 +1,24 @@
-"""Advice before training: classes that cannot be learned, imbalanced classes, and pooling to a single cluster."""
+"""Advice: classes that cannot be learned, imbalanced classes, pooling to a single cluster, before or after training."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
+import numpy as np
+import torch
+
+from diffpool.analysis.usage import usage_measures
 from diffpool.architecture import Architecture, cluster_counts
 from diffpool.data import GraphDataset, RawGraphs
 from diffpool.errors import DataError
+from diffpool.nn import GraphClassifier
+from diffpool.training import CohortBatches
 
 IMBALANCED = 3.0  # the largest class has at least this many times the graphs of the smallest
 SUGGESTED_CLUSTERS = 4
+SAME_CLUSTER = 0.95  # of the nodes
+ALIKE = 1e-5  # the largest difference between rows of S that are equal up to rounding
+CHECKED = 100  # validation graphs of each model
 MANY_CLASSES = 10  # more than these, with fewer than two graphs each, are ids or numbers
 
 
@@ -70,3 +79,44 @@ def trivial_pooling(architecture: Architecture, dataset: GraphDataset) -> str | 
         f"For more clusters, use min_clusters={SUGGESTED_CLUSTERS} (--min-clusters {SUGGESTED_CLUSTERS}) "
         "or a larger ratio"
     )
+
+
+def collapsed_pooling(
+    architecture: Architecture,
+    model: GraphClassifier,
+    dataset: GraphDataset,
+    validation: Sequence[np.ndarray],
+) -> str | None:
+    """A warning if the first pooling puts nearly all nodes of the validation graphs of each model in one cluster.
+
+    The cluster of a node is the largest entry of its row of S. Graphs with a single cluster do not count, nor do those
+    in which all nodes look the same to the pooling network, such as rings.
+    """
+    if architecture.poolings == 0 or architecture.pooler != "diffpool":
+        return None
+    share = _largest_clusters(model, dataset, [numbers[:CHECKED] for numbers in validation])
+    if share is None or share <= SAME_CLUSTER:
+        return None
+    return (
+        f"pooling uses a single cluster: {100 * share:.0f} % of the nodes of validation graphs are in the largest "
+        "cluster of their graph, so the model may be almost flat. Try another link_weight (0.1), entropy_weight or "
+        "learning_rate, or more clusters (a larger ratio); `diffpool analyze` shows how many are used"
+    )
+
+
+@torch.no_grad()
+def _largest_clusters(
+    model: GraphClassifier, dataset: GraphDataset, graphs: Sequence[np.ndarray]
+) -> float | None:
+    """The share of nodes in the largest cluster of their graph; None if no graph could have several clusters."""
+    model.eval()
+    batches, nodes, largest = CohortBatches(dataset, model.clusters), 0, 0.0
+    for batch in batches.batches(graphs, [CHECKED] * len(graphs)):
+        assignment = model(batch.graphs, batch.x, batch.plan).assignments[0]
+        sizes, real = batch.graphs.layout.sizes.tolist(), batch.real.flatten().tolist()
+        for number in [n for n, size in enumerate(sizes) if size and real[n]]:
+            s = assignment.of_graph(number).cpu().numpy()
+            if s.shape[1] > 1 and np.ptp(s, axis=0).max() > ALIKE:
+                nodes += len(s)
+                largest += len(s) * usage_measures(s)["largest"]
+    return largest / nodes if nodes else None

@@ -22,6 +22,7 @@ from torch import Tensor
 from diffpool.checksums import DamagedFileError
 from diffpool.data import Fold, GraphDataset, single_split
 from diffpool.errors import DiffPoolError, ModelError, SettingError, TrainingError
+from diffpool.experiments.advice import collapsed_pooling
 from diffpool.experiments.checkpoint import (
     Checkpoint,
     read_checkpoint,
@@ -242,6 +243,9 @@ def _fit(
         best_epochs=tuple(cohort.best_epoch.tolist()),
         interrupted=interrupted,
     )
+    validation = [own.validation for own in folds]
+    if message := collapsed_pooling(method.architecture, model, dataset, validation):
+        warnings.warn(message, stacklevel=4)
     if out is not None:
         try:
             write_report(out, outcome)

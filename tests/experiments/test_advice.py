@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from diffpool import DiffPoolClassifier
 from diffpool.architecture import Architecture, flat
-from diffpool.data import GraphDataset, as_raw
+from diffpool.data import Fold, GraphDataset, as_raw, embedded
 from diffpool.errors import DataError
-from diffpool.experiments.advice import class_counts, imbalance, trivial_pooling
+from diffpool.experiments.advice import (
+    class_counts,
+    collapsed_pooling,
+    imbalance,
+    trivial_pooling,
+)
+from diffpool.experiments.cohorts import initial_models
 
 
 def complete(n: int) -> np.ndarray:
@@ -80,3 +89,54 @@ def test_classes_with_one_graph_each_are_refused_by_estimators() -> None:
     graphs = [complete(3)] * 12
     with pytest.raises(DataError, match=r"12 graphs have 12 different classes: .* DiffPoolRegr"):
         DiffPoolClassifier(epochs=1).fit(graphs, list(range(12)))
+
+
+def collapsed(dataset: GraphDataset, rows: float, models: int = 1, **settings: int) -> str | None:
+    """The warning for models whose pooling networks prefer the first cluster by this much."""
+    architecture = Architecture(hidden=4, min_clusters=2, **settings)
+    folds = [Fold(np.arange(len(dataset)), np.arange(len(dataset)), np.arange(0))] * models
+    model = initial_models(architecture, range(models), dataset, folds)
+    with torch.no_grad():
+        for pooler in model.poolers:
+            *_, last = [p for name, p in pooler.gnn.named_parameters() if name.endswith("bias")]
+            last[..., 0] += rows
+    return collapsed_pooling(architecture, model, dataset, [fold.validation for fold in folds])
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_a_pooling_that_uses_one_cluster_gives_a_warning(models: int) -> None:
+    dataset = embedded(12)
+    assert collapsed(dataset, rows=0, models=models) is None
+    message = collapsed(dataset, rows=9, models=models)
+    assert message is not None
+    assert message.startswith(
+        "pooling uses a single cluster: 100 % of the nodes of validation graphs are"
+    )
+    assert "link_weight" in message
+
+
+def test_graphs_that_cannot_have_several_clusters_are_no_collapse() -> None:
+    assert collapsed(graphs([0, 1], nodes=1), rows=9) is None
+    assert collapsed(graphs([0, 1], nodes=9), rows=9) is None  # all nodes look the same
+    star = np.zeros((5, 5))
+    star[0, 1:] = star[1:, 0] = 1
+    stars = GraphDataset.from_raw(as_raw([star] * 2, [0, 1]))
+    assert collapsed(stars, rows=9) is not None
+
+
+def test_flat_models_and_fixed_clusters_give_no_warning() -> None:
+    assert collapsed(embedded(12), rows=9, poolings=0) is None
+    fixed = replace(Architecture(), pooler="uniform")
+    dataset = embedded(12)
+    fold = Fold(np.arange(12), np.arange(12), np.arange(0))
+    model = initial_models(fixed, [0], dataset, [fold])
+    assert collapsed_pooling(fixed, model, dataset, [fold.validation]) is None
+
+
+def test_training_warns_once_about_a_collapse() -> None:
+    star = np.zeros((30, 30))
+    star[0, 1:] = star[1:, 0] = 1  # 29 of 30 nodes look the same
+    given, y = [star] * 16, [0, 1] * 8
+    with pytest.warns(UserWarning, match="uses a single cluster") as found:
+        DiffPoolClassifier(epochs=1, hidden=4, min_clusters=2).fit(given, y)
+    assert [str(w.message)[:29] for w in found].count("pooling uses a single cluster") == 1

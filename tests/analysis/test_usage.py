@@ -1,0 +1,43 @@
+"""Clusters used, sizes, entropy, columns of unused clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from analysis.drawn import hard
+
+from diffpool.analysis import composed, usage_measures
+
+
+def test_used_clusters_and_their_sizes() -> None:
+    found = usage_measures(hard([0, 0, 0, 2], clusters=4))
+    assert (found["clusters"], found["used"], found["used_share"]) == (4, 2, 0.5)
+    assert found["largest"] == 0.75
+    assert found["clusters_of_most"] == 2
+    assert found["effective"] == pytest.approx(4 / 27**0.25)  # exp of H(3/4, 1/4)
+    assert found["entropy"] == 0
+    assert (found["used_peak"], found["unused_peak"]) == (1, 0)
+
+
+def test_one_cluster_that_holds_nearly_all_nodes_holds_most() -> None:
+    assert usage_measures(hard([0] * 9 + [1], clusters=2))["clusters_of_most"] == 1
+
+
+def test_a_uniform_assignment_has_relative_entropy_1() -> None:
+    found = usage_measures(np.full((6, 5), 0.2))
+    assert found["entropy"] == pytest.approx(1)
+    assert found["used"] == 1  # the first column wins all ties
+    assert found["unused_peak"] == pytest.approx(0.2)
+
+
+def test_a_single_cluster_has_no_entropy_and_no_unused_columns() -> None:
+    found = usage_measures(np.ones((3, 1)))
+    assert "entropy" not in found
+    assert "unused_peak" not in found
+
+
+def test_later_assignments_are_those_of_the_input_nodes() -> None:
+    first, second = hard([0, 1, 2, 2], clusters=3), hard([1, 0, 1], clusters=2)
+    after_one, after_two = composed([first, second])
+    assert after_one is first
+    assert after_two.argmax(1).tolist() == [1, 0, 1, 1]
