@@ -19,19 +19,22 @@ from diffpool.backends.triton.adam import adam
 from diffpool.backends.triton.drawn import DrawnGraphs
 from diffpool.backends.triton.layout import layout_tables
 from diffpool.backends.triton.linear import LocalLinear
+from diffpool.backends.triton.max import MaxRows
 from diffpool.backends.triton.mean import DenseMean, known_mean, shared_adj
+from diffpool.backends.triton.node_index import NodeIndexSteps, UnitRows
 from diffpool.backends.triton.norm import NormSteps, standardize
 from diffpool.backends.triton.pool import Pool
 from diffpool.backends.triton.sum import SumRows
 from diffpool.equations import PoolingStep
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn.convolutions import Sage
+from diffpool.nn.convolutions import Sage, SumConv
 from diffpool.nn.encoder import Encoder
-from diffpool.nn.norm import BatchNorm, Steps
+from diffpool.nn.norm import BatchNorm, NodeIndexNorm, Steps
 
 # The steps that `NormSteps` supports.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+UNIT, NODE_INDEX = ("l2",), ("l2", "relu", "node-index")
 
 # Matrices in which only the local columns of each graph were written; their gradients may be like this too.
 _local: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -111,6 +114,15 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     return SumRows.apply(flat, layout).view(len(layout), *h.shape[1:])
 
 
+def _accepts_max(h: Tensor, layout: Layout) -> bool:
+    return suits(h) and not layout.uniform and len(layout) > 0
+
+
+@kernel("segment.max_rows", "triton", _accepts_max)
+def max_rows(h: Tensor, layout: Layout) -> Tensor:
+    return MaxRows.apply(h, layout)
+
+
 def _accepts_mean(graphs: Graphs, h: Tensor) -> bool:
     return isinstance(graphs, DenseGraphs) and suits(h, graphs.adj)
 
@@ -138,10 +150,14 @@ def standardized(x: Tensor, mean: Tensor, inverse_sd: Tensor) -> Tensor:
 
 
 def _accepts_steps(graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None) -> bool:
-    if steps.names not in ORDERS or not suits(x):
+    if not suits(x):
+        return False
+    if steps.names == UNIT:
+        return True
+    if steps.names not in ORDERS and (steps.names != NODE_INDEX or clusters is not None):
         return False
     last = steps.steps[-1]
-    return isinstance(last, BatchNorm) and last.models == graphs.layout.models
+    return isinstance(last, BatchNorm | NodeIndexNorm) and last.models == graphs.layout.models
 
 
 @kernel("nn.norm.apply_steps", "triton", _accepts_steps)
@@ -149,7 +165,11 @@ def apply_steps(
     graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None, clean: bool = True
 ) -> Tensor:
     """Without `clean`, columns that a row does not have are not written."""
+    if steps.names == UNIT:
+        return UnitRows.apply(x, graphs.layout, clusters, clean)
     last = steps.steps[-1]
+    if isinstance(last, NodeIndexNorm):
+        return NodeIndexSteps.apply(x, graphs.layout)
     assert isinstance(last, BatchNorm)
     return NormSteps.apply(
         x,
@@ -174,10 +194,11 @@ def apply_steps(
 def _accepts_encoder(
     graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
 ) -> bool:
-    layers = zip(encoder.convs, encoder.steps, strict=True)
+    *earlier, last = zip(encoder.convs, encoder.steps, strict=True)
+    layers = [*((layer, None) for layer in earlier), (last, clusters)]
     return suits(x) and all(
-        type(conv) is Sage and _accepts_steps(graphs, x, steps, None)  # type: ignore[arg-type]
-        for conv, steps in layers
+        type(conv) in (Sage, SumConv) and _accepts_steps(graphs, x, steps, local)  # type: ignore[arg-type]
+        for (conv, steps), local in layers
     )
 
 
@@ -188,7 +209,12 @@ def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None)
     layers: Any = list(zip(encoder.convs, encoder.steps, strict=True))
     for i, (conv, steps) in enumerate(layers):
         local = clusters if i == len(layers) - 1 else None
-        h, mean, x = _with_mean(graphs, x)
+        h: Tensor
+        mean: Tensor | None
+        if type(conv) is SumConv:
+            h, mean = graphs.propagate(x), None
+        else:
+            h, mean, x = _with_mean(graphs, x)
         if i > 0:
             outputs.append(x)
         weight, bias = conv.linear.weight, conv.linear.bias
@@ -222,8 +248,8 @@ def _accepts_level(
 ) -> bool:
     capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
     return capturing and all(
-        type(network) is Encoder and _accepts_encoder(graphs, x, network)
-        for network in (encoder, gnn)
+        type(network) is Encoder and _accepts_encoder(graphs, x, network, columns)
+        for network, columns in ((encoder, None), (gnn, clusters))
     )
 
 
@@ -232,7 +258,9 @@ def encode_level(
     graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
     """Run the networks of a captured step in two streams, because neither uses the whole GPU."""
-    if isinstance(graphs, DenseGraphs) or not x.requires_grad:
+    first: Any = (encoder.convs[0], gnn.convs[0])  # type: ignore[index]
+    means = all(type(conv) is Sage for conv in first)
+    if means and (isinstance(graphs, DenseGraphs) or not x.requires_grad):
         graphs.propagate_mean(x)  # computed once for both networks
     with streams.side_stream(x) as side:
         z = encoder(graphs, x)
