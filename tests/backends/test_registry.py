@@ -10,18 +10,20 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from samples import KINDS, local, randn, sample
 from torch import Tensor, nn
 
+import diffpool.builder  # registers the operations of the baselines
 import diffpool.training  # noqa: F401  (registers its operations)
 from diffpool.backends import KERNELS, OPERATIONS, enabled_backends, use_backend
 from diffpool.errors import SettingError
-from diffpool.graphs import DenseGraphs, Graphs
+from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout, column_mask
 from diffpool.nn import BatchNorm, Encoder, Sage
 from diffpool.nn.convolutions import SumConv
@@ -86,7 +88,6 @@ def batch(
 def two_models(dtype: torch.dtype) -> tuple[Graphs, Tensor, Layout]:
     """Model 0 has graphs with 3 and 4 nodes, model 1 one with 5 and an empty one: two rows belong to no graph."""
     drawn = sample((3, 4, 5, 1, 1), edgeless=(3, 4), density=0.6)
-    from dataclasses import replace
 
     graphs = drawn.sparse
     layout = Layout.from_sizes([3, 4, 5, 0], models=2)
@@ -145,6 +146,7 @@ def make_encoder(dtype: torch.dtype, models: int = 1, **options: Any) -> Encoder
 
 RELEASED_ORDERS: dict[str, Any] = {"order": NODE_INDEX, "last_order": ("l2",), "concat": True}
 TRITON_ENCODERS: dict[str, dict[str, Any]] = {  # which only Triton kernels serve
+    "batch-relu": {"order": ("batch", "relu")},
     "l2": {"order": ("l2",)},
     "sum": {"conv": SumConv},
     "released": {"conv": SumConv, **RELEASED_ORDERS},
@@ -241,7 +243,7 @@ def level_cases() -> Iterator[tuple[str, Case]]:
 
 
 def steps_cases() -> Iterator[tuple[str, Case]]:
-    for order in (*ORDERS, ("l2",), NODE_INDEX):
+    for order in (*ORDERS, ("batch", "relu"), ("l2",), NODE_INDEX):
         for name, sizes in SHAPES.items():
 
             def case(dtype: torch.dtype, order=order, sizes=sizes) -> Call:
@@ -349,6 +351,60 @@ def mean_cases() -> Iterator[tuple[str, Case]]:
         yield name, case
 
 
+def filtered_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+        for channels, units, inputs, outputs in ((2, 16, 3, 5), (1, 3, 70, 4)):
+            if inputs > 64 and name != "ragged":
+                continue
+
+            def case(
+                dtype: torch.dtype,
+                sizes=sizes,
+                shape=(channels, units, inputs, outputs),
+                directed=name == "ragged",
+            ) -> Call:
+                drawn = sample(sizes, density=0.4 if max(sizes) < 100 else 0.02, directed=directed)
+                graphs = with_edge_features(drawn.sparse, shape[0]).to(DEVICE, dtype)
+                return filtered_call(graphs, 1, *shape, dtype)
+
+            yield f"{name}, {inputs} inputs", case
+
+    def models(dtype: torch.dtype) -> Call:
+        graphs, _, _ = two_models(torch.float64)
+        layout = graphs.layout
+        graphs = replace(with_edge_features(graphs.to("cpu"), 2), layout=layout)
+        call = filtered_call(graphs.to(DEVICE, dtype), 2, 2, 16, 3, 5, dtype)
+        return replace(call, masks=[layout.real.view(2, -1, 1)])
+
+    yield "two models", models
+
+
+def with_edge_features(graphs: SparseGraphs, channels: int) -> SparseGraphs:
+    """The graphs with random edge features, different in both directions of an edge."""
+    values = randn(graphs.num_edges, channels, seed=9).numpy()
+    adj = graphs.adj
+    indptr, indices = adj.indptr.numpy(), adj.indices.numpy()
+    sizes = np.array([graphs.num_nodes])  # as one graph
+    made = SparseGraphs.from_csr(sizes, indptr, indices, None, values, dtype=torch.float64)
+    return replace(made, layout=graphs.layout, squared_norm=graphs.squared_norm)
+
+
+def filtered_call(
+    graphs: SparseGraphs,
+    models: int,
+    channels: int,
+    units: int,
+    inputs: int,
+    outputs: int,
+    dtype: torch.dtype,
+) -> Call:
+    x = place(randn(graphs.num_nodes, inputs, seed=1), dtype)
+    weight = place(randn(models, channels, units, seed=2), dtype)
+    bias = place(randn(models, units, seed=3), dtype)
+    theta = place(randn(models, units + 1, inputs, outputs, seed=4), dtype)
+    return Call((graphs, x, weight, bias, theta), [x, weight, bias, theta])
+
+
 def adam_cases() -> Iterator[tuple[str, Case]]:
     for decay in (False, True):
 
@@ -416,6 +472,7 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "segment.sum_rows": sum_cases,
     "segment.max_rows": max_cases,
     "graphs.propagate_mean": mean_cases,
+    "baselines.ecc.edge_conditioned.filtered": filtered_cases,
     "training.optimizer.adam_step": adam_step_cases,
     "training.optimizer.adam_update": adam_cases,
     "backends.triton.drawn.layout_tables": layout_cases,

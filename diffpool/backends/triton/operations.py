@@ -17,6 +17,7 @@ from diffpool.backends import kernel
 from diffpool.backends.triton import INTERPRETED, blocks, streams
 from diffpool.backends.triton.adam import adam
 from diffpool.backends.triton.drawn import DrawnGraphs
+from diffpool.backends.triton.edge_conditioned import Filtered
 from diffpool.backends.triton.layout import layout_tables
 from diffpool.backends.triton.linear import LocalLinear
 from diffpool.backends.triton.max import MaxRows
@@ -32,8 +33,9 @@ from diffpool.nn.convolutions import Sage, SumConv
 from diffpool.nn.encoder import Encoder
 from diffpool.nn.norm import BatchNorm, NodeIndexNorm, Steps
 
-# The steps that `NormSteps` supports.
+# The steps that `NormSteps` supports, and the same with ReLU as the last one.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+RELU_LAST = ("batch", "relu")
 UNIT, NODE_INDEX = ("l2",), ("l2", "relu", "node-index")
 
 # Matrices in which only the local columns of each graph were written; their gradients may be like this too.
@@ -154,10 +156,16 @@ def _accepts_steps(graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | N
         return False
     if steps.names == UNIT:
         return True
-    if steps.names not in ORDERS and (steps.names != NODE_INDEX or clusters is not None):
-        return False
-    last = steps.steps[-1]
-    return isinstance(last, BatchNorm | NodeIndexNorm) and last.models == graphs.layout.models
+    if steps.names == NODE_INDEX:
+        return clusters is None and _norm(steps).models == graphs.layout.models
+    supported = steps.names in ORDERS or steps.names == RELU_LAST
+    return supported and _norm(steps).models == graphs.layout.models
+
+
+def _norm(steps: Steps) -> BatchNorm | NodeIndexNorm:
+    norm = steps.steps[0 if steps.names == RELU_LAST else -1]
+    assert isinstance(norm, BatchNorm | NodeIndexNorm)
+    return norm
 
 
 @kernel("nn.norm.apply_steps", "triton", _accepts_steps)
@@ -167,25 +175,26 @@ def apply_steps(
     """Without `clean`, columns that a row does not have are not written."""
     if steps.names == UNIT:
         return UnitRows.apply(x, graphs.layout, clusters, clean)
-    last = steps.steps[-1]
-    if isinstance(last, NodeIndexNorm):
+    norm = _norm(steps)
+    if isinstance(norm, NodeIndexNorm):
         return NodeIndexSteps.apply(x, graphs.layout)
-    assert isinstance(last, BatchNorm)
-    return NormSteps.apply(
+    relu_last = steps.names == RELU_LAST
+    y = NormSteps.apply(
         x,
-        last.weight,
-        last.bias,
-        last.running_mean,
-        last.running_var,
+        norm.weight,
+        norm.bias,
+        norm.running_mean,
+        norm.running_var,
         graphs.layout,
         clusters,
-        last.momentum,
-        last.eps,
+        norm.momentum,
+        norm.eps,
         "l2" in steps.names,
-        "relu" in steps.names,
-        last.training,
+        "relu" in steps.names and not relu_last,
+        norm.training,
         clean,
     )
+    return y.relu() if relu_last else y
 
 
 # --- the layers of an encoder ----------------------------------------------------------------------------------------
@@ -267,6 +276,28 @@ def encode_level(
     scores = gnn(graphs, x, clusters)
     streams.join(side, z)
     return z, scores
+
+
+# --- the edge-conditioned convolution --------------------------------------------------------------------------------
+
+MAX_UNITS = 63  # hidden units of a filter network
+MAX_CHANNELS = 127  # edge features
+MAX_SUMS = 2**28  # numbers in the sums of a batch assembled on the host
+
+
+def _accepts_filtered(
+    graphs: Graphs, x: Tensor, weight: Tensor, bias: Tensor, theta: Tensor
+) -> bool:
+    _, channels, units = weight.shape
+    small = isinstance(graphs, DrawnGraphs) or (units + 1) * x.numel() <= MAX_SUMS
+    return suits(x, weight, theta) and small and units <= MAX_UNITS and channels <= MAX_CHANNELS
+
+
+@kernel("baselines.ecc.edge_conditioned.filtered", "triton", _accepts_filtered)
+def filtered(
+    graphs: SparseGraphs, x: Tensor, weight: Tensor, bias: Tensor, theta: Tensor
+) -> Tensor:
+    return Filtered.apply(x, weight, bias, theta, graphs)
 
 
 # --- the pooling of a level ------------------------------------------------------------------------------------------

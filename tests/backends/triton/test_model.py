@@ -44,6 +44,9 @@ ARCHITECTURES = {
     "released": RELEASED,
     "straight-through": replace(ONE, assignment="straight-through"),
     "random": replace(ONE, pooler="random"),
+    "batch normalization before ReLU": replace(
+        ONE, order=("batch", "relu"), last_order=("batch", "relu")
+    ),
     "uniform": replace(ONE, pooler="uniform"),
     "s2v": replace(PAPER, conv="s2v", layers_before=1, layers_after=1, last_order=("batch",)),
     "set2set": replace(ONE, poolings=0, readout="set2set"),
@@ -113,7 +116,8 @@ def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[T
     for number, (_, value) in enumerate(sorted(found.losses.items())):
         loss = loss + (1 + number) * value[mask].sum()
     gradients = torch.autograd.grad(loss, list(model.parameters()))
-    assignments = [of_graph(a, g) for a in found.assignments for g in range(CHOSEN.size)]
+    soft = [a for a in found.assignments if isinstance(a, Assignment)]
+    assignments = [of_graph(a, g) for a in soft for g in range(CHOSEN.size)]
     tensors = [found.logits[mask], loss, *gradients, *assignments, *model.buffers()]
     return [t.detach().cpu().double() for t in tensors]
 
