@@ -70,11 +70,9 @@ def _round_up(count: int) -> int:
 
 
 def can_capture(batches: Batches) -> bool:
-    """Whether steps on these graphs can be captured; edge features and precomputed coarser graphs are not supported."""
-    graphs = batches.graphs
-    plain = not graphs.channels and graphs.prepared.coarser is None
-    x = batches.x
-    return plain and x.is_cuda and x.dtype == torch.float32 and "triton" in enabled_backends()
+    """Whether steps on these graphs can be captured; precomputed coarser graphs are not supported."""
+    flat, x = batches.graphs.prepared.coarser is None, batches.x
+    return flat and x.is_cuda and x.dtype == torch.float32 and "triton" in enabled_backends()
 
 
 class CapturedSteps:

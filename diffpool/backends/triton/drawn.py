@@ -20,7 +20,7 @@ from diffpool.backends.capture import Batches, Capacity
 from diffpool.backends.triton.gather import gather
 from diffpool.backends.triton.spmm import ANY, LONG, SHORT, spmm
 from diffpool.backends.triton.tiles import Tiles, aligned, attach, tile_rows
-from diffpool.graphs import SparseGraphs
+from diffpool.graphs import Channel, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn.classifier import Clusters
 from diffpool.segment import Csr
@@ -126,7 +126,7 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnGraphs(SparseGraphs):
-    """A batch of graphs that shares the edges of its data set: `adj` and `adj_t` are those of the data set."""
+    """A batch of graphs whose `adj`, `adj_t` and `channels` are those of its data set, so no edge is copied."""
 
     nodes: Tensor | None = None  # [N]: the node in the data set
     shift: Tensor | None = None  # [N]: index in the data set − index in the batch
@@ -136,14 +136,25 @@ class DrawnGraphs(SparseGraphs):
     lengths: Lengths = field(default_factory=Lengths)  # of the rows of A
     lengths_t: Lengths = field(default_factory=Lengths)  # and of Aᵀ
 
+    @property
+    def first_edges(self) -> Tensor:
+        """The first edge of each graph in the data set: [B] int64; any edge for an empty graph."""
+        assert self.nodes is not None
+        first = self.layout.device_starts.clamp(max=self.num_nodes - 1)
+        return self.adj.indptr[self.nodes[first]]
+
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [N, D] → [N, D]."""
-        return _DrawnSpmm.apply(h, self, None)
+        return _DrawnSpmm.apply(h, self, None, None)
+
+    def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
+        """E_c H: [N, D] → [N, D]."""
+        return _DrawnSpmm.apply(h, self, None, self.channels[channel])
 
     def propagate_mean(self, h: Tensor) -> Tensor:
         """D⁻¹A H; cached for the input features, because both networks of a level need it."""
         if h.requires_grad:
-            return _DrawnSpmm.apply(h, self, self.inverse_degree)
+            return _DrawnSpmm.apply(h, self, self.inverse_degree, None)
         for known, mean in self.means:
             if known is h:
                 return mean
@@ -154,27 +165,35 @@ class DrawnGraphs(SparseGraphs):
         """H, D⁻¹A H, and H again, so that their gradients are added in one pass over memory."""
         return _WithMean.apply(h, self)
 
-    def product(self, matrix: Csr, h: Tensor, **options: Any) -> Tensor:
-        """The product of A or Aᵀ with H, by the kernel `spmm`."""
+    def product(
+        self, matrix: Csr, h: Tensor, values: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        """The product of A or Aᵀ with H, by the kernel `spmm`; `values` [E] replace the weights of the edges."""
         assert self.nodes is not None
         assert self.shift is not None
-        structure = (self.nodes, self.shift, matrix.indptr, matrix.indices, matrix.values)
+        values = matrix.values if values is None else values
+        structure = (self.nodes, self.shift, matrix.indptr, matrix.indices, values)
         lengths = self.lengths if matrix is self.adj else self.lengths_t
         return spmm(h, *structure, **options, max_edges=lengths.limit, long_rows=lengths.longer)
 
 
 class _DrawnSpmm(torch.autograd.Function):
-    """A H, with rows multiplied by `scale` [N] if given."""
+    """A H, with rows multiplied by `scale` [N] if given, and with a channel of edge features as weights if given."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs, scale: Tensor | None) -> Tensor:
-        ctx.graphs, ctx.scale = graphs, scale
-        return graphs.product(graphs.adj, h, scale=scale)
+    def forward(
+        ctx: Any, h: Tensor, graphs: DrawnGraphs, scale: Tensor | None, channel: Channel | None
+    ) -> Tensor:
+        ctx.graphs, ctx.scale, ctx.channel = graphs, scale, channel
+        values = None if channel is None else channel.values
+        return graphs.product(graphs.adj, h, values, scale=scale)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         graphs = ctx.graphs
-        return graphs.product(graphs.adj_t, grad, scale=ctx.scale, back=True), None, None
+        values = None if ctx.channel is None else ctx.channel.values_t
+        back = graphs.product(graphs.adj_t, grad, values, scale=ctx.scale, back=True)
+        return back, None, None, None
 
 
 class _WithMean(torch.autograd.Function):
@@ -252,6 +271,7 @@ class Drawing:
             degree=graphs.degree[nodes],
             inverse_degree=graphs.inverse_degree[nodes],
             squared_norm=graphs.squared_norm[indices.view(-1)],
+            channels=graphs.channels,
             nodes=nodes,
             shift=shift,
             lengths=lengths,

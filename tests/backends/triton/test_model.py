@@ -43,6 +43,7 @@ ARCHITECTURES = {
     "gin": replace(ONE, conv="gin"),
     "released": RELEASED,
     "straight-through": replace(ONE, assignment="straight-through"),
+    "edge features": replace(ONE, conv="edge-sage"),
     "random": replace(ONE, pooler="random"),
     "batch normalization before ReLU": replace(
         ONE, order=("batch", "relu"), last_order=("batch", "relu")
@@ -69,7 +70,7 @@ MODES = ((True, True), (False, False), (True, False), (False, True))
 CHOSEN = np.array([[0, 2, 1, 4], [5, 3, -1, -1]])  # the graphs of two models; -1: none
 
 
-def uneven(undirected: bool) -> GraphDataset:
+def uneven(undirected: bool, edges: bool = False) -> GraphDataset:
     rng = np.random.default_rng(0)
     starts = np.cumsum(SIZES) - SIZES
     source, target = (
@@ -86,8 +87,9 @@ def uneven(undirected: bool) -> GraphDataset:
         one_way=undirected,
         node_attributes=rng.normal(size=(SIZES.sum(), 4)),
         classes=Categories.from_values(np.arange(6) % 2),
+        edge_attributes=rng.normal(size=(len(source), 2)) if edges else None,
     )
-    return GraphDataset.from_raw(raw)
+    return GraphDataset.from_raw(raw, edges=edges)
 
 
 def of_graph(assignment: Assignment, graph: int) -> Tensor:
@@ -133,7 +135,9 @@ def compare(
     dataset = replace(
         dataset, graphs=prepare(architecture, dataset.graphs, int(SIZES.max()), keep=False)
     )
-    double = build(architecture, dataset.num_features, 2, int(SIZES.max()), models=2).double()
+    assert dataset.feature_map is not None
+    shape = (dataset.num_features, 2, int(SIZES.max()), 2, dataset.feature_map.num_edge_features)
+    double = build(architecture, *shape).double()
     with torch.no_grad():
         for value in double.state_dict().values():
             value.add_(0.3 * torch.rand(value.shape, dtype=value.dtype))
@@ -160,7 +164,8 @@ def test_a_model_with_the_kernels_equals_the_modules(name: str, device: str, soa
     """Each architecture in two of the four modes, in turn; with --soak in all of them."""
     turn = 2 * (list(ARCHITECTURES).index(name) % 2)
     modes = MODES if soak else MODES[turn : turn + 2]
-    compare(ARCHITECTURES[name], uneven(undirected=True), device, modes)
+    edges = ARCHITECTURES[name].edges is not False
+    compare(ARCHITECTURES[name], uneven(True, edges), device, modes)
 
 
 def test_directed_edges_and_rows_of_several_sizes(
@@ -169,3 +174,7 @@ def test_directed_edges_and_rows_of_several_sizes(
     """Kernels handle short and long rows separately; here with a small limit for short ones."""
     monkeypatch.setattr(blocks, "FIRST", 8)
     compare(CONCATENATED, uneven(undirected=False), device)
+
+
+def test_directed_edges_with_different_features_in_both_directions(device: str) -> None:
+    compare(replace(ONE, conv="edge-sage"), uneven(False, edges=True), device, MODES[:1])
