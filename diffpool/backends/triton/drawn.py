@@ -6,7 +6,8 @@ have a fixed capacity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -236,35 +237,62 @@ class Drawing:
     def __init__(self, batches: Batches):
         self.batches = batches
         self.features = _aligned_features(batches)
-        device = batches.x.device
-        graphs = batches.graphs
-        sizes = graphs.layout.device_sizes.clone()
-        sizes[-1] = 0  # the last index means "no graph"
-        self.sizes = sizes
-        self.starts = graphs.layout.starts.to(device)
-        self.lengths = self.lengths_t = _lengths(graphs.adj, graphs.layout)
-        if graphs.adj_t is not graphs.adj:
-            self.lengths_t = _lengths(graphs.adj_t, graphs.layout)
+        self.level = _Level(batches.graphs)
 
     def draw(
         self, indices: Tensor, capacity: Capacity
     ) -> tuple[DrawnGraphs, tuple[DeviceLayout, ...], Tensor, Tensor, Tensor]:
         """The parts of the batch of the graphs with these indices [M, B]; the number of graphs means "no graph"."""
-        graphs = self.batches.graphs
-        real = indices < len(self.sizes) - 1
-        sizes = self.sizes[indices]
-        layouts = [device_layout(sizes, capacity.rows[0], capacity.columns[0])]
-        for level, clusters in enumerate(self.batches.clusters, start=1):
+        batches = self.batches
+        real = indices < len(batches.graphs) - 1
+        drawn = self.level.draw(indices, capacity.columns[0], (capacity.rows[0], *capacity.coarser))
+        sizes, layouts = drawn.layout.device_sizes.view(indices.shape), []
+        for level, clusters in enumerate(batches.clusters, start=1):
             sizes = torch.where(real, _counts(clusters, sizes), 0)
             layouts.append(device_layout(sizes, capacity.rows[level], capacity.columns[level]))
-        layout = layouts[0]
+        assert drawn.nodes is not None
+        return (
+            drawn,
+            tuple(layouts),
+            gather(self.features, drawn.nodes)[:, : batches.x.shape[1]],
+            batches.y[indices.view(-1)],
+            real,
+        )
+
+
+class _Level:
+    """The graphs of a data set and, if there are precomputed coarser graphs, those of the next level.
+
+    The last graph has a single node without edges and means "no graph".
+    """
+
+    def __init__(self, graphs: SparseGraphs):
+        self.graphs = graphs
+        device = graphs.degree.device
+        sizes = graphs.layout.device_sizes.clone()
+        sizes[-1] = 0
+        self.sizes = sizes
+        self.starts = graphs.layout.starts.to(device)
+        self.lengths = self.lengths_t = _lengths(graphs.adj, graphs.layout)
+        if graphs.adj_t is not graphs.adj:
+            self.lengths_t = _lengths(graphs.adj_t, graphs.layout)
+        coarser = graphs.prepared.coarser
+        self.coarser = None if coarser is None else _Level(coarser)
+
+    def draw(self, indices: Tensor, largest: int, rows: Sequence[int]) -> DrawnGraphs:
+        """The graphs with these indices [M, B], with space for `rows` per model, and then at every coarser level."""
+        graphs = self.graphs
+        layout = device_layout(self.sizes[indices], rows[0], largest)
         shift = self.starts[indices.view(-1)] - layout.device_starts
         shift = torch.cat([shift, shift.new_zeros(1)])[layout.graph_of_row]
         nodes = torch.arange(layout.total, device=shift.device) + shift
         nodes = torch.where(layout.real, nodes, graphs.num_nodes - 1)  # type: ignore[arg-type]
         lengths = self.lengths.drawn(indices, layout)
         symmetric = graphs.adj_t is graphs.adj
-        drawn = DrawnGraphs(
+        prepared = replace(graphs.prepared, coarser=None).select(indices.view(-1), nodes)
+        if self.coarser is not None:
+            prepared = replace(prepared, coarser=self.coarser.draw(indices, largest, rows[1:]))
+        return DrawnGraphs(
             layout=layout,
             adj=graphs.adj,
             adj_t=graphs.adj_t,
@@ -276,14 +304,7 @@ class Drawing:
             shift=shift,
             lengths=lengths,
             lengths_t=lengths if symmetric else self.lengths_t.drawn(indices, layout),
-            prepared=graphs.prepared.select(indices.view(-1), nodes),
-        )
-        return (
-            drawn,
-            tuple(layouts[1:]),
-            gather(self.features, nodes)[:, : self.batches.x.shape[1]],
-            self.batches.y[indices.view(-1)],
-            real,
+            prepared=prepared,
         )
 
 

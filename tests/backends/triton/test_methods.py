@@ -60,8 +60,7 @@ def losses_of(
     usual = Training(epochs=3, dropout=method.training.dropout)
     configs = [replace(usual, seed=seed, batch_size=7 + seed) for seed in range(MODELS)]
     cohort = Cohort(copy.deepcopy(model).to(dataset.x.device), dataset, folds, configs)
-    single = dataset.x.is_cuda and dataset.x.dtype == torch.float32
-    if single and dataset.graphs.prepared.coarser is None:
+    if dataset.x.is_cuda and dataset.x.dtype == torch.float32:
         assert isinstance(cohort.stepper, CapturedSteps)
     if not capture:
         cohort.stepper = EagerSteps(cohort.batches, cohort.step)

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from diffpool.architecture import PAPER, RELEASED, Architecture
-from diffpool.backends.capture import Capacity
+from diffpool.backends.capture import capacities
 from diffpool.baselines.prepare import prepare
 from diffpool.builder import build
 from diffpool.data import Categories, GraphDataset, RawGraphs
+from diffpool.experiments import METHODS
 from diffpool.nn import Assignment, GraphClassifier
 from diffpool.training import CohortBatches
 
@@ -36,6 +37,7 @@ CONCATENATED = replace(
     readout="mean",
     head=(5,),
 )
+ECC = replace(METHODS["ecc"].architecture, layers_before=2, layers_after=1, head=(5,), poolings=2)
 ARCHITECTURES = {
     "two poolings": replace(ONE, poolings=2),
     "concatenated layers": replace(CONCATENATED, poolings=2),
@@ -48,6 +50,7 @@ ARCHITECTURES = {
     "batch normalization before ReLU": replace(
         ONE, order=("batch", "relu"), last_order=("batch", "relu")
     ),
+    "ecc": ECC,
     "uniform": replace(ONE, pooler="uniform"),
     "s2v": replace(PAPER, conv="s2v", layers_before=1, layers_after=1, last_order=("batch",)),
     "set2set": replace(ONE, poolings=0, readout="set2set"),
@@ -104,8 +107,7 @@ def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[T
     batches = CohortBatches(dataset, model.clusters)
     if drawn:
         numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(SIZES)))
-        rows = int(batches.levels(CHOSEN)[0].sum(1).max())
-        capacity = Capacity.from_rows(rows, CHOSEN.shape[1], model.clusters)
+        (capacity,) = capacities(batches, CHOSEN[None])
         graphs, plan, x, _, real = drawn_graphs.Drawing(batches).draw(
             numbers.to(dataset.x.device), capacity
         )
@@ -174,6 +176,10 @@ def test_directed_edges_and_rows_of_several_sizes(
     """Kernels handle short and long rows separately; here with a small limit for short ones."""
     monkeypatch.setattr(blocks, "FIRST", 8)
     compare(CONCATENATED, uneven(undirected=False), device)
+
+
+def test_ecc_without_edge_features(device: str) -> None:
+    compare(ECC, uneven(undirected=True), device, MODES[:1])
 
 
 def test_directed_edges_with_different_features_in_both_directions(device: str) -> None:
