@@ -24,6 +24,7 @@ from diffpool.graphs import SparseGraphs
 from diffpool.nn.classifier import Clusters
 
 GROWTH = 1.25  # capacities grow by this factor, so that there are few of them
+MAX_CHANNELS = 127  # edge features that the kernels accept
 SLACK = 1.1  # rows of precomputed coarser graphs, divided by their usual number
 
 
@@ -103,9 +104,10 @@ def _max_rows(sizes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def can_capture(batches: Batches) -> bool:
-    """Whether steps on these graphs can be captured."""
-    x = batches.x
-    return x.is_cuda and x.dtype == torch.float32 and "triton" in enabled_backends()
+    """Whether steps on these graphs can be captured: not without features, or with very many features of edges."""
+    x, channels = batches.x, len(batches.graphs.channels)
+    supported = x.numel() > 0 and channels <= MAX_CHANNELS and x.dtype == torch.float32
+    return supported and x.is_cuda and "triton" in enabled_backends()
 
 
 class CapturedSteps:

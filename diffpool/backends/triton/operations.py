@@ -14,6 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from diffpool import segment
 from diffpool.backends import kernel
+from diffpool.backends.capture import MAX_CHANNELS
 from diffpool.backends.triton import INTERPRETED, blocks, streams
 from diffpool.backends.triton.adam import adam
 from diffpool.backends.triton.drawn import DrawnGraphs
@@ -281,7 +282,6 @@ def encode_level(
 # --- the edge-conditioned convolution --------------------------------------------------------------------------------
 
 MAX_UNITS = 63  # hidden units of a filter network
-MAX_CHANNELS = 127  # edge features
 MAX_SUMS = 2**28  # numbers in the sums of a batch assembled on the host
 
 
