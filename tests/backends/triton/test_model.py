@@ -37,7 +37,6 @@ CONCATENATED = replace(
     readout="mean",
     head=(5,),
 )
-ECC = replace(METHODS["ecc"].architecture, layers_before=1, layers_after=1, head=(5,))
 ARCHITECTURES = {
     "two poolings": replace(ONE, poolings=2),
     "concatenated layers": replace(CONCATENATED, poolings=2),
@@ -45,12 +44,7 @@ ARCHITECTURES = {
     "gin": replace(ONE, conv="gin"),
     "released": RELEASED,
     "straight-through": replace(ONE, assignment="straight-through"),
-    "edge features": replace(ONE, conv="edge-sage"),
     "random": replace(ONE, pooler="random"),
-    "batch normalization before ReLU": replace(
-        ONE, order=("batch", "relu"), last_order=("batch", "relu")
-    ),
-    "ecc": ECC,
     "uniform": replace(ONE, pooler="uniform"),
     "s2v": replace(PAPER, conv="s2v", layers_before=1, layers_after=1, last_order=("batch",)),
     "set2set": replace(ONE, poolings=0, readout="set2set"),
@@ -166,8 +160,7 @@ def test_a_model_with_the_kernels_equals_the_modules(name: str, device: str, soa
     """Each architecture in two of the four modes, in turn; with --soak in all of them."""
     turn = 2 * (list(ARCHITECTURES).index(name) % 2)
     modes = MODES if soak else MODES[turn : turn + 2]
-    edges = ARCHITECTURES[name].edges is not False
-    compare(ARCHITECTURES[name], uneven(True, edges), device, modes)
+    compare(ARCHITECTURES[name], uneven(undirected=True), device, modes)
 
 
 def test_directed_edges_and_rows_of_several_sizes(
@@ -180,3 +173,12 @@ def test_directed_edges_and_rows_of_several_sizes(
 
 def test_directed_edges_with_different_features_in_both_directions(device: str) -> None:
     compare(replace(ONE, conv="edge-sage"), uneven(False, edges=True), device, MODES[:1])
+
+
+def test_ecc_with_precomputed_coarser_graphs(device: str) -> None:
+    architecture = replace(METHODS["ecc"].architecture, layers_before=1, layers_after=1, head=(5,))
+    compare(architecture, uneven(True, edges=True), device, MODES[:1])
+
+
+def test_receptive_fields_with_edge_features(device: str) -> None:
+    compare(ARCHITECTURES["fields"], uneven(True, edges=True), device, MODES[:1])
