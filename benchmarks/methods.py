@@ -3,7 +3,8 @@
 Every method uses its own settings (`diffpool.experiments.METHODS`), batches of 20 graphs and `--models` models side by
 side, by default ten as in a cross-validation. `set2set-nodes` is Set2Set with as many steps as the largest graph has
 nodes, as in the released code of the paper, which reports that it is 12 times slower than DiffPool. All methods take
-turns on a data set. The time for precomputed structures is not included, but recorded (`preparation_s`).
+turns on a data set. The time for precomputed structures is not included, but recorded (`preparation_s`). On a GPU,
+`captured` says whether the steps are captured as CUDA graphs; `--eager` measures steps that are not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.data.tu_collection import load_raw
 from diffpool.experiments import METHODS, Method, prepared, settings_for
 from diffpool.nn import GraphClassifier
-from diffpool.training import Cohort
+from diffpool.training import Cohort, EagerSteps
 
 BATCH, TURNS = 20, 3
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -49,11 +50,14 @@ def built(method: Method, dataset: GraphDataset, models: int) -> GraphClassifier
 class Trained:
     """M models of a method, ready for training."""
 
-    def __init__(self, method: Method, dataset: GraphDataset, models: int):
+    def __init__(self, method: Method, dataset: GraphDataset, models: int, eager: bool = False):
         everything, nothing = np.arange(len(dataset)), np.empty(0, np.int64)
         model = built(method, dataset, models).to(dataset.x.device)
         folds = [Fold(everything, nothing, nothing)] * models
-        self.cohort = Cohort(model, dataset, folds, [method.training] * models)
+        self.cohort = cohort = Cohort(model, dataset, folds, [method.training] * models)
+        if eager:
+            cohort.stepper = EagerSteps(cohort.batches, cohort.step)
+        self.captured = not isinstance(cohort.stepper, EagerSteps)
 
     def steps(self, chosen: np.ndarray) -> None:
         """Training steps on these graphs: [steps, M, B]."""
@@ -76,8 +80,15 @@ def compare(name: str, rows: list[str], chosen: Any) -> dict[str, Any]:
             about[row]["preparation_s"] = round(seconds, 1)
         on_device = dataset.to(chosen.device)
 
-        def make(method: Method = method, dataset: GraphDataset = on_device) -> Any:
-            return Trained(method, dataset, chosen.models).steps
+        def make(
+            method: Method = method,
+            dataset: GraphDataset = on_device,
+            own: dict[str, Any] = about[row],
+        ) -> Any:
+            trained = Trained(method, dataset, chosen.models, chosen.eager)
+            if chosen.device == "cuda":
+                own["captured"] = "yes" if trained.captured else "no"
+            return trained.steps
 
         rehearsals = rehearsals_on(chosen.device)
         entrants[row] = Entrant(make, chosen.steps, chosen.models, rehearsals)
@@ -101,12 +112,16 @@ def main() -> None:
         "--methods", default=",".join(METHODS), help=f"comma-separated; available: {available}"
     )
     options.add_argument("--models", type=int, default=10)
+    options.add_argument(
+        "--eager", action="store_true", help="do not capture steps on a GPU; writes no record"
+    )
     options.add_argument("--steps", type=int, default=20, help="maximum number of steps in a turn")
     options.add_argument(
         "--seconds", type=float, default=2.0, help="approximate timed seconds for each method"
     )
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     chosen = begin(options)
+    chosen.no_record |= chosen.eager  # the tables show how the package trains
     rows = words_of(chosen.methods, list(VARIANTS), "methods")
     for name in chosen.datasets.split(","):
         row = compare(name, rows, chosen)

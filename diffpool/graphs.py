@@ -228,6 +228,11 @@ class SparseGraphs(_Graphs):
         """The number of directed edges after merging: an undirected edge counts twice, a self-loop once."""
         return self.adj.indices.shape[0]
 
+    @property
+    def first_edges(self) -> Tensor:
+        """The first edge of each graph: [B] int64."""
+        return self.adj.indptr[self.layout.device_starts]
+
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [N, D] → [N, D]."""
         return spmm(self.adj, self.adj_t, h)

@@ -290,6 +290,7 @@ def to_rows(h: Tensor, layout: Layout) -> Tensor:
     return h.index_select(0, layout.graph_of_row)
 
 
+@accelerated
 def max_rows(h: Tensor, layout: Layout) -> Tensor:
     """The maximum over each graph's rows: [N, D] → [B, D]; zero for an empty graph."""
     if layout.uniform and layout.total > 0:

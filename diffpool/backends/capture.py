@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +24,8 @@ from diffpool.graphs import SparseGraphs
 from diffpool.nn.classifier import Clusters
 
 GROWTH = 1.25  # capacities grow by this factor, so that there are few of them
+MAX_CHANNELS = 127  # edge features that the kernels accept
+SLACK = 1.1  # rows of precomputed coarser graphs, divided by their usual number
 
 
 class Batches(Protocol):
@@ -46,6 +48,7 @@ class Capacity:
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]  # at the input level: the rows of a model
+    coarser: tuple[int, ...] = ()  # rows per model of the precomputed coarser graphs
 
     @classmethod
     def from_rows(cls, rows: int, graphs: int, clusters: Sequence[Clusters]) -> Capacity:
@@ -69,12 +72,42 @@ def _round_up(count: int) -> int:
     return capacity
 
 
+def capacities(batches: Batches, chosen: np.ndarray) -> list[Capacity]:
+    """The capacity of each step, given the graphs of every model: [steps, M, B], −1 for no graph.
+
+    Precomputed coarser graphs have their usual share of the rows and some more, so that their capacity rarely adds to
+    the number of capacities.
+    """
+    steps: list[Capacity] = []
+    levels = _coarser_sizes(batches.graphs)
+    shares = [SLACK * sizes.sum() / max(batches.sizes.sum(), 1) for sizes in levels]
+    needed = [_max_rows(sizes, chosen) for sizes in (batches.sizes, *levels)]
+    for rows, *coarser in np.stack(needed, 1).tolist():
+        capacity = Capacity.from_rows(rows, chosen.shape[2], batches.clusters)
+        usual = [math.ceil(share * capacity.rows[0]) for share in shares]
+        counts = [_round_up(max(pair)) for pair in zip(usual, coarser, strict=True)]
+        steps.append(replace(capacity, coarser=tuple(counts)))
+    return steps
+
+
+def _coarser_sizes(graphs: SparseGraphs) -> list[np.ndarray]:
+    """The number of nodes of every graph but the last, which means "no graph", at each precomputed coarser level."""
+    coarser = graphs.prepared.coarser
+    if coarser is None:
+        return []
+    return [coarser.layout.sizes.numpy()[:-1], *_coarser_sizes(coarser)]
+
+
+def _max_rows(sizes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The largest number of nodes of a model in each step: [steps]."""
+    return np.where(chosen >= 0, sizes[chosen], 0).sum(2).max(1, initial=0)
+
+
 def can_capture(batches: Batches) -> bool:
-    """Whether steps on these graphs can be captured; edge features and precomputed coarser graphs are not supported."""
-    graphs = batches.graphs
-    plain = not graphs.channels and graphs.prepared.coarser is None
-    x = batches.x
-    return plain and x.is_cuda and x.dtype == torch.float32 and "triton" in enabled_backends()
+    """Whether steps on these graphs can be captured: not without features, or with very many features of edges."""
+    x, channels = batches.x, len(batches.graphs.channels)
+    supported = x.numel() > 0 and channels <= MAX_CHANNELS and x.dtype == torch.float32
+    return supported and x.is_cuda and "triton" in enabled_backends()
 
 
 class CapturedSteps:
@@ -126,7 +159,6 @@ class CapturedSteps:
         max_graphs = self.indices.shape[1]
         chosen = self.drawing.batches.divided(orders, sizes, max_graphs)
         indices = torch.from_numpy(np.where(chosen >= 0, chosen, self.none)).to(self.indices.device)
-        batches = self.drawing.batches
-        nodes = np.where(chosen >= 0, batches.sizes[chosen], 0).sum(2).max(1, initial=0)  # [steps]
-        for batch, rows in zip(indices, nodes.tolist(), strict=True):
-            self.step(batch, Capacity.from_rows(rows, max_graphs, batches.clusters))
+        capacity_of_step = capacities(self.drawing.batches, chosen)
+        for batch, capacity in zip(indices, capacity_of_step, strict=True):
+            self.step(batch, capacity)

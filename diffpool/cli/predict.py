@@ -19,7 +19,7 @@ from diffpool.cli.display import (
     print_scores,
     progress_console,
 )
-from diffpool.cli.inputs import check_columns, first
+from diffpool.cli.inputs import check_columns, first, graph_parts
 from diffpool.cli.options import (
     DataDir,
     Device,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from diffpool.backends.capture import Capacity
+from diffpool.backends.capture import Capacity, capacities
+from diffpool.baselines.prepare import prepare
+from diffpool.data import embedded
+from diffpool.experiments import METHODS
 from diffpool.nn import Clusters
+from diffpool.training import CohortBatches
 
 CLUSTERS = {
     "share": (Clusters(30, 0.25), Clusters(8, 0.25)),
@@ -32,3 +38,26 @@ def test_a_capacity_holds_any_graphs_with_this_number_of_nodes(kind: str) -> Non
 
 def test_there_are_few_capacities() -> None:
     assert len({Capacity.from_rows(rows, 20, ()) for rows in range(100, 10_000)}) < 22
+
+
+def test_a_capacity_holds_the_precomputed_coarser_graphs() -> None:
+    """Also those of graphs that shrink less than usual; and a step with any graphs has one of few capacities."""
+    dataset = embedded(30, seed=0, rungs=5)
+    graphs = prepare(METHODS["ecc"].architecture, dataset.graphs, keep=False)
+    batches = CohortBatches(replace(dataset, graphs=graphs), ())
+    finer, levels = batches.sizes, []
+    while graphs.prepared.coarser is not None:
+        graphs = graphs.prepared.coarser
+        levels.append(graphs.layout.sizes.numpy())
+    least = np.argsort(levels[-1] / finer)[::-1][:8]  # they shrink least
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(-1, 30, (200, 3, 8))
+    chosen[0] = least
+    found = capacities(batches, chosen)
+    for step, capacity in zip(chosen, found, strict=True):
+        assert len(capacity.coarser) == len(levels) == 2
+        for sizes, rows in zip(
+            (finer, *levels), (capacity.rows[0], *capacity.coarser), strict=True
+        ):
+            assert np.where(step >= 0, sizes[step], 0).sum(1).max() <= rows
+    assert len(set(found)) < 12

@@ -10,20 +10,23 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from samples import KINDS, local, randn, sample
 from torch import Tensor, nn
 
+import diffpool.builder  # registers the operations of the baselines
 import diffpool.training  # noqa: F401  (registers its operations)
 from diffpool.backends import KERNELS, OPERATIONS, enabled_backends, use_backend
 from diffpool.errors import SettingError
-from diffpool.graphs import DenseGraphs, Graphs
+from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout, column_mask
 from diffpool.nn import BatchNorm, Encoder, Sage
+from diffpool.nn.convolutions import SumConv
 from diffpool.nn.norm import Steps
 from diffpool.training.optimizer import joined
 
@@ -41,6 +44,7 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "many rows": (70, 40) if INTERPRETED else (200, 150, 180, 90),  # more than one tile or chunk
 }
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+NODE_INDEX = ("l2", "relu", "node-index")
 
 
 @dataclass
@@ -52,6 +56,10 @@ class Call:
     masks: list[Tensor | None] | None = None
     buffers: list[Tensor] | None = None  # changed in place
     served: bool = True  # whether a kernel must accept it
+    backends: tuple[str, ...] = ("cpu", "triton")  # whose kernels must accept it, if it is served
+
+    def served_by(self, backend: str) -> bool:
+        return self.served and backend in self.backends
 
 
 Case = Callable[[torch.dtype], Call]
@@ -80,7 +88,6 @@ def batch(
 def two_models(dtype: torch.dtype) -> tuple[Graphs, Tensor, Layout]:
     """Model 0 has graphs with 3 and 4 nodes, model 1 one with 5 and an empty one: two rows belong to no graph."""
     drawn = sample((3, 4, 5, 1, 1), edgeless=(3, 4), density=0.6)
-    from dataclasses import replace
 
     graphs = drawn.sparse
     layout = Layout.from_sizes([3, 4, 5, 0], models=2)
@@ -133,20 +140,35 @@ def pool_cases() -> Iterator[tuple[str, Case]]:
 
 def make_encoder(dtype: torch.dtype, models: int = 1, **options: Any) -> Encoder:
     torch.manual_seed(0)
-    sizes = options.pop("sizes", [3, 6, 4, 5])
-    return perturbed(Encoder(Sage, sizes, models=models, **options), dtype)
+    sizes, conv = options.pop("sizes", [3, 6, 4, 5]), options.pop("conv", Sage)
+    return perturbed(Encoder(conv, sizes, models=models, **options), dtype)
 
 
+RELEASED_ORDERS: dict[str, Any] = {"order": NODE_INDEX, "last_order": ("l2",), "concat": True}
+TRITON_ENCODERS: dict[str, dict[str, Any]] = {  # which only Triton kernels serve
+    "batch-relu": {"order": ("batch", "relu")},
+    "l2": {"order": ("l2",)},
+    "sum": {"conv": SumConv},
+    "released": {"conv": SumConv, **RELEASED_ORDERS},
+    "released assignment": {"conv": SumConv, **RELEASED_ORDERS, "outputs": 5},
+}
 ENCODERS: dict[str, dict[str, Any]] = {
     "one layer": {"sizes": [3, 5]},
     "concatenated": {"concat": True},
     "another last order": {"last_order": ("batch",)},
     "linear": {"last_order": ("batch",), "concat": True, "outputs": 5},
     **{"-".join(order): {"order": order} for order in ORDERS},
+    **TRITON_ENCODERS,
 }
 
 
-def encoder_case(sizes: tuple[int, ...], storage: str, options: dict, columns: str) -> Case:
+def encoder_case(
+    sizes: tuple[int, ...],
+    storage: str,
+    options: dict,
+    columns: str,
+    backends: tuple[str, ...] = Call.backends,
+) -> Case:
     def case(dtype: torch.dtype) -> Call:
         graphs, more, features = batch(sizes, storage, dtype)
         encoder = make_encoder(dtype, **options)
@@ -157,7 +179,8 @@ def encoder_case(sizes: tuple[int, ...], storage: str, options: dict, columns: s
             clusters = Layout.from_sizes(counts, DEVICE)
             masks = [column_mask(graphs.layout, clusters)]
         inputs = [x, *more, *encoder.parameters()]
-        return Call((graphs, x, encoder, clusters), inputs, masks, list(encoder.buffers()))
+        buffers = list(encoder.buffers())
+        return Call((graphs, x, encoder, clusters), inputs, masks, buffers, backends=backends)
 
     return case
 
@@ -171,7 +194,8 @@ def encode_cases() -> Iterator[tuple[str, Case]]:
             for columns in ("all", "local"):
                 if columns == "local" and options.get("concat") and "outputs" not in options:
                     continue  # local columns cannot be concatenated
-                case = encoder_case(SHAPES["ragged"], storage, options, columns)
+                backends = ("triton",) if name in TRITON_ENCODERS else Call.backends
+                case = encoder_case(SHAPES["ragged"], storage, options, columns, backends)
                 yield f"{name}, {storage}, {columns} columns", case
 
     def models(dtype: torch.dtype) -> Call:
@@ -219,7 +243,7 @@ def level_cases() -> Iterator[tuple[str, Case]]:
 
 
 def steps_cases() -> Iterator[tuple[str, Case]]:
-    for order in ORDERS:
+    for order in (*ORDERS, ("batch", "relu"), ("l2",), NODE_INDEX):
         for name, sizes in SHAPES.items():
 
             def case(dtype: torch.dtype, order=order, sizes=sizes) -> Call:
@@ -230,6 +254,16 @@ def steps_cases() -> Iterator[tuple[str, Case]]:
                 return Call((graphs, x, steps, None), inputs, None, list(steps.buffers()))
 
             yield f"{'-'.join(order)}, {name}", case
+
+    for order in (("l2",), NODE_INDEX):
+
+        def models(dtype: torch.dtype, order=order) -> Call:
+            graphs, features, _ = two_models(dtype)
+            steps, x = perturbed(Steps(order, 3, models=2), dtype), place(features, dtype)
+            rows = graphs.layout.real[:, None]
+            return Call((graphs, x, steps, None), [x], [rows])
+
+        yield f"{'-'.join(order)}, two models", models
 
 
 def standardize_cases() -> Iterator[tuple[str, Case]]:
@@ -286,6 +320,26 @@ def sum_cases() -> Iterator[tuple[str, Case]]:
             yield f"{name}, {shape}", case
 
 
+def max_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+        for ties in (False, True):
+
+            def case(dtype: torch.dtype, sizes=sizes, ties=ties) -> Call:
+                layout = Layout.from_sizes(sizes, DEVICE)
+                h = randn(sum(sizes), 5, seed=1)
+                h = place(h.round() if ties else h, dtype)
+                return Call((h, layout), [h], served=not layout.uniform)
+
+            yield f"{name}{', ties' if ties else ''}", case
+
+    def models(dtype: torch.dtype) -> Call:
+        graphs, x, _ = two_models(dtype)
+        h = place(x, dtype)
+        return Call((h, graphs.layout), [h])
+
+    yield "two models", models
+
+
 def mean_cases() -> Iterator[tuple[str, Case]]:
     for name, sizes in SHAPES.items():
 
@@ -295,6 +349,60 @@ def mean_cases() -> Iterator[tuple[str, Case]]:
             return Call((graphs, x), [x, *more])
 
         yield name, case
+
+
+def filtered_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes in SHAPES.items():
+        for channels, units, inputs, outputs in ((2, 16, 3, 5), (1, 3, 70, 4)):
+            if inputs > 64 and name != "ragged":
+                continue
+
+            def case(
+                dtype: torch.dtype,
+                sizes=sizes,
+                shape=(channels, units, inputs, outputs),
+                directed=name == "ragged",
+            ) -> Call:
+                drawn = sample(sizes, density=0.4 if max(sizes) < 100 else 0.02, directed=directed)
+                graphs = with_edge_features(drawn.sparse, shape[0]).to(DEVICE, dtype)
+                return filtered_call(graphs, 1, *shape, dtype)
+
+            yield f"{name}, {inputs} inputs", case
+
+    def models(dtype: torch.dtype) -> Call:
+        graphs, _, _ = two_models(torch.float64)
+        layout = graphs.layout
+        graphs = replace(with_edge_features(graphs.to("cpu"), 2), layout=layout)
+        call = filtered_call(graphs.to(DEVICE, dtype), 2, 2, 16, 3, 5, dtype)
+        return replace(call, masks=[layout.real.view(2, -1, 1)])
+
+    yield "two models", models
+
+
+def with_edge_features(graphs: SparseGraphs, channels: int) -> SparseGraphs:
+    """The graphs with random edge features, different in both directions of an edge."""
+    values = randn(graphs.num_edges, channels, seed=9).numpy()
+    adj = graphs.adj
+    indptr, indices = adj.indptr.numpy(), adj.indices.numpy()
+    sizes = np.array([graphs.num_nodes])  # as one graph
+    made = SparseGraphs.from_csr(sizes, indptr, indices, None, values, dtype=torch.float64)
+    return replace(made, layout=graphs.layout, squared_norm=graphs.squared_norm)
+
+
+def filtered_call(
+    graphs: SparseGraphs,
+    models: int,
+    channels: int,
+    units: int,
+    inputs: int,
+    outputs: int,
+    dtype: torch.dtype,
+) -> Call:
+    x = place(randn(graphs.num_nodes, inputs, seed=1), dtype)
+    weight = place(randn(models, channels, units, seed=2), dtype)
+    bias = place(randn(models, units, seed=3), dtype)
+    theta = place(randn(models, units + 1, inputs, outputs, seed=4), dtype)
+    return Call((graphs, x, weight, bias, theta), [x, weight, bias, theta])
 
 
 def adam_cases() -> Iterator[tuple[str, Case]]:
@@ -362,7 +470,9 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "nn.norm.standardize": standardize_cases,
     "segment.block_product": product_cases,
     "segment.sum_rows": sum_cases,
+    "segment.max_rows": max_cases,
     "graphs.propagate_mean": mean_cases,
+    "baselines.ecc.edge_conditioned.filtered": filtered_cases,
     "training.optimizer.adam_step": adam_step_cases,
     "training.optimizer.adam_update": adam_cases,
     "backends.triton.drawn.layout_tables": layout_cases,
@@ -436,8 +546,8 @@ def test_a_kernel_agrees_with_its_reference(
         if not torch.cuda.is_available():
             pytest.skip("there is no CUDA device")
     else:
-        assert kernel.accepts(*call.args) == call.served
-    if not call.served:
+        assert kernel.accepts(*call.args) == call.served_by(backend)
+    if not call.served_by(backend):
         return
     ours = outcome(kernel.run, call)
     with use_backend("reference"):
@@ -461,7 +571,7 @@ def test_a_kernel_shows_nan_and_infinity_where_its_reference_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "DEVICE", DEVICES[backend])
-    if not case(torch.float32).served:
+    if not case(torch.float32).served_by(backend):
         pytest.skip("the reference runs this case")
     # an infinite weight gives inf − inf, which depends on the order of a sum
     weights = math.isnan(value)

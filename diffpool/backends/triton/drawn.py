@@ -6,7 +6,8 @@ have a fixed capacity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,7 @@ from diffpool.backends.capture import Batches, Capacity
 from diffpool.backends.triton.gather import gather
 from diffpool.backends.triton.spmm import ANY, LONG, SHORT, spmm
 from diffpool.backends.triton.tiles import Tiles, aligned, attach, tile_rows
-from diffpool.graphs import SparseGraphs
+from diffpool.graphs import Channel, SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn.classifier import Clusters
 from diffpool.segment import Csr
@@ -126,7 +127,7 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnGraphs(SparseGraphs):
-    """A batch of graphs that shares the edges of its data set: `adj` and `adj_t` are those of the data set."""
+    """A batch of graphs whose `adj`, `adj_t` and `channels` are those of its data set, so no edge is copied."""
 
     nodes: Tensor | None = None  # [N]: the node in the data set
     shift: Tensor | None = None  # [N]: index in the data set − index in the batch
@@ -136,14 +137,25 @@ class DrawnGraphs(SparseGraphs):
     lengths: Lengths = field(default_factory=Lengths)  # of the rows of A
     lengths_t: Lengths = field(default_factory=Lengths)  # and of Aᵀ
 
+    @property
+    def first_edges(self) -> Tensor:
+        """The first edge of each graph in the data set: [B] int64; any edge for an empty graph."""
+        assert self.nodes is not None
+        first = self.layout.device_starts.clamp(max=self.num_nodes - 1)
+        return self.adj.indptr[self.nodes[first]]
+
     def propagate(self, h: Tensor) -> Tensor:
         """A H: [N, D] → [N, D]."""
-        return _DrawnSpmm.apply(h, self, None)
+        return _DrawnSpmm.apply(h, self, None, None)
+
+    def propagate_channel(self, channel: int, h: Tensor) -> Tensor:
+        """E_c H: [N, D] → [N, D]."""
+        return _DrawnSpmm.apply(h, self, None, self.channels[channel])
 
     def propagate_mean(self, h: Tensor) -> Tensor:
         """D⁻¹A H; cached for the input features, because both networks of a level need it."""
         if h.requires_grad:
-            return _DrawnSpmm.apply(h, self, self.inverse_degree)
+            return _DrawnSpmm.apply(h, self, self.inverse_degree, None)
         for known, mean in self.means:
             if known is h:
                 return mean
@@ -154,27 +166,35 @@ class DrawnGraphs(SparseGraphs):
         """H, D⁻¹A H, and H again, so that their gradients are added in one pass over memory."""
         return _WithMean.apply(h, self)
 
-    def product(self, matrix: Csr, h: Tensor, **options: Any) -> Tensor:
-        """The product of A or Aᵀ with H, by the kernel `spmm`."""
+    def product(
+        self, matrix: Csr, h: Tensor, values: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        """The product of A or Aᵀ with H, by the kernel `spmm`; `values` [E] replace the weights of the edges."""
         assert self.nodes is not None
         assert self.shift is not None
-        structure = (self.nodes, self.shift, matrix.indptr, matrix.indices, matrix.values)
+        values = matrix.values if values is None else values
+        structure = (self.nodes, self.shift, matrix.indptr, matrix.indices, values)
         lengths = self.lengths if matrix is self.adj else self.lengths_t
         return spmm(h, *structure, **options, max_edges=lengths.limit, long_rows=lengths.longer)
 
 
 class _DrawnSpmm(torch.autograd.Function):
-    """A H, with rows multiplied by `scale` [N] if given."""
+    """A H, with rows multiplied by `scale` [N] if given, and with a channel of edge features as weights if given."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: DrawnGraphs, scale: Tensor | None) -> Tensor:
-        ctx.graphs, ctx.scale = graphs, scale
-        return graphs.product(graphs.adj, h, scale=scale)
+    def forward(
+        ctx: Any, h: Tensor, graphs: DrawnGraphs, scale: Tensor | None, channel: Channel | None
+    ) -> Tensor:
+        ctx.graphs, ctx.scale, ctx.channel = graphs, scale, channel
+        values = None if channel is None else channel.values
+        return graphs.product(graphs.adj, h, values, scale=scale)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         graphs = ctx.graphs
-        return graphs.product(graphs.adj_t, grad, scale=ctx.scale, back=True), None, None
+        values = None if ctx.channel is None else ctx.channel.values_t
+        back = graphs.product(graphs.adj_t, grad, values, scale=ctx.scale, back=True)
+        return back, None, None, None
 
 
 class _WithMean(torch.autograd.Function):
@@ -217,53 +237,74 @@ class Drawing:
     def __init__(self, batches: Batches):
         self.batches = batches
         self.features = _aligned_features(batches)
-        device = batches.x.device
-        graphs = batches.graphs
-        sizes = graphs.layout.device_sizes.clone()
-        sizes[-1] = 0  # the last index means "no graph"
-        self.sizes = sizes
-        self.starts = graphs.layout.starts.to(device)
-        self.lengths = self.lengths_t = _lengths(graphs.adj, graphs.layout)
-        if graphs.adj_t is not graphs.adj:
-            self.lengths_t = _lengths(graphs.adj_t, graphs.layout)
+        self.level = _Level(batches.graphs)
 
     def draw(
         self, indices: Tensor, capacity: Capacity
     ) -> tuple[DrawnGraphs, tuple[DeviceLayout, ...], Tensor, Tensor, Tensor]:
         """The parts of the batch of the graphs with these indices [M, B]; the number of graphs means "no graph"."""
-        graphs = self.batches.graphs
-        real = indices < len(self.sizes) - 1
-        sizes = self.sizes[indices]
-        layouts = [device_layout(sizes, capacity.rows[0], capacity.columns[0])]
-        for level, clusters in enumerate(self.batches.clusters, start=1):
+        batches = self.batches
+        real = indices < len(batches.graphs) - 1
+        drawn = self.level.draw(indices, capacity.columns[0], (capacity.rows[0], *capacity.coarser))
+        sizes, layouts = drawn.layout.device_sizes.view(indices.shape), []
+        for level, clusters in enumerate(batches.clusters, start=1):
             sizes = torch.where(real, _counts(clusters, sizes), 0)
             layouts.append(device_layout(sizes, capacity.rows[level], capacity.columns[level]))
-        layout = layouts[0]
+        assert drawn.nodes is not None
+        return (
+            drawn,
+            tuple(layouts),
+            gather(self.features, drawn.nodes)[:, : batches.x.shape[1]],
+            batches.y[indices.view(-1)],
+            real,
+        )
+
+
+class _Level:
+    """The graphs of a data set and, if there are precomputed coarser graphs, those of the next level.
+
+    The last graph has a single node without edges and means "no graph".
+    """
+
+    def __init__(self, graphs: SparseGraphs):
+        self.graphs = graphs
+        device = graphs.degree.device
+        sizes = graphs.layout.device_sizes.clone()
+        sizes[-1] = 0
+        self.sizes = sizes
+        self.starts = graphs.layout.starts.to(device)
+        self.lengths = self.lengths_t = _lengths(graphs.adj, graphs.layout)
+        if graphs.adj_t is not graphs.adj:
+            self.lengths_t = _lengths(graphs.adj_t, graphs.layout)
+        coarser = graphs.prepared.coarser
+        self.coarser = None if coarser is None else _Level(coarser)
+
+    def draw(self, indices: Tensor, largest: int, rows: Sequence[int]) -> DrawnGraphs:
+        """The graphs with these indices [M, B], with space for `rows` per model, and then at every coarser level."""
+        graphs = self.graphs
+        layout = device_layout(self.sizes[indices], rows[0], largest)
         shift = self.starts[indices.view(-1)] - layout.device_starts
         shift = torch.cat([shift, shift.new_zeros(1)])[layout.graph_of_row]
         nodes = torch.arange(layout.total, device=shift.device) + shift
         nodes = torch.where(layout.real, nodes, graphs.num_nodes - 1)  # type: ignore[arg-type]
         lengths = self.lengths.drawn(indices, layout)
         symmetric = graphs.adj_t is graphs.adj
-        drawn = DrawnGraphs(
+        prepared = replace(graphs.prepared, coarser=None).select(indices.view(-1), nodes)
+        if self.coarser is not None:
+            prepared = replace(prepared, coarser=self.coarser.draw(indices, largest, rows[1:]))
+        return DrawnGraphs(
             layout=layout,
             adj=graphs.adj,
             adj_t=graphs.adj_t,
             degree=graphs.degree[nodes],
             inverse_degree=graphs.inverse_degree[nodes],
             squared_norm=graphs.squared_norm[indices.view(-1)],
+            channels=graphs.channels,
             nodes=nodes,
             shift=shift,
             lengths=lengths,
             lengths_t=lengths if symmetric else self.lengths_t.drawn(indices, layout),
-            prepared=graphs.prepared.select(indices.view(-1), nodes),
-        )
-        return (
-            drawn,
-            tuple(layouts[1:]),
-            gather(self.features, nodes)[:, : self.batches.x.shape[1]],
-            self.batches.y[indices.view(-1)],
-            real,
+            prepared=prepared,
         )
 
 

@@ -14,24 +14,30 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from diffpool import segment
 from diffpool.backends import kernel
+from diffpool.backends.capture import MAX_CHANNELS
 from diffpool.backends.triton import INTERPRETED, blocks, streams
 from diffpool.backends.triton.adam import adam
 from diffpool.backends.triton.drawn import DrawnGraphs
+from diffpool.backends.triton.edge_conditioned import Filtered
 from diffpool.backends.triton.layout import layout_tables
 from diffpool.backends.triton.linear import LocalLinear
+from diffpool.backends.triton.max import MaxRows
 from diffpool.backends.triton.mean import DenseMean, known_mean, shared_adj
+from diffpool.backends.triton.node_index import NodeIndexSteps, UnitRows
 from diffpool.backends.triton.norm import NormSteps, standardize
 from diffpool.backends.triton.pool import Pool
 from diffpool.backends.triton.sum import SumRows
 from diffpool.equations import PoolingStep
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout
-from diffpool.nn.convolutions import Sage
+from diffpool.nn.convolutions import Sage, SumConv
 from diffpool.nn.encoder import Encoder
-from diffpool.nn.norm import BatchNorm, Steps
+from diffpool.nn.norm import BatchNorm, NodeIndexNorm, Steps
 
-# The steps that `NormSteps` supports.
+# The steps that `NormSteps` supports, and the same with ReLU as the last one.
 ORDERS = (("l2", "relu", "batch"), ("l2", "batch"), ("relu", "batch"), ("batch",))
+RELU_LAST = ("batch", "relu")
+UNIT, NODE_INDEX = ("l2",), ("l2", "relu", "node-index")
 
 # Matrices in which only the local columns of each graph were written; their gradients may be like this too.
 _local: WeakIdKeyDictionary = WeakIdKeyDictionary()
@@ -111,6 +117,15 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     return SumRows.apply(flat, layout).view(len(layout), *h.shape[1:])
 
 
+def _accepts_max(h: Tensor, layout: Layout) -> bool:
+    return suits(h) and not layout.uniform and len(layout) > 0
+
+
+@kernel("segment.max_rows", "triton", _accepts_max)
+def max_rows(h: Tensor, layout: Layout) -> Tensor:
+    return MaxRows.apply(h, layout)
+
+
 def _accepts_mean(graphs: Graphs, h: Tensor) -> bool:
     return isinstance(graphs, DenseGraphs) and suits(h, graphs.adj)
 
@@ -138,10 +153,20 @@ def standardized(x: Tensor, mean: Tensor, inverse_sd: Tensor) -> Tensor:
 
 
 def _accepts_steps(graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None) -> bool:
-    if steps.names not in ORDERS or not suits(x):
+    if not suits(x):
         return False
-    last = steps.steps[-1]
-    return isinstance(last, BatchNorm) and last.models == graphs.layout.models
+    if steps.names == UNIT:
+        return True
+    if steps.names == NODE_INDEX:
+        return clusters is None and _norm(steps).models == graphs.layout.models
+    supported = steps.names in ORDERS or steps.names == RELU_LAST
+    return supported and _norm(steps).models == graphs.layout.models
+
+
+def _norm(steps: Steps) -> BatchNorm | NodeIndexNorm:
+    norm = steps.steps[0 if steps.names == RELU_LAST else -1]
+    assert isinstance(norm, BatchNorm | NodeIndexNorm)
+    return norm
 
 
 @kernel("nn.norm.apply_steps", "triton", _accepts_steps)
@@ -149,23 +174,28 @@ def apply_steps(
     graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | None, clean: bool = True
 ) -> Tensor:
     """Without `clean`, columns that a row does not have are not written."""
-    last = steps.steps[-1]
-    assert isinstance(last, BatchNorm)
-    return NormSteps.apply(
+    if steps.names == UNIT:
+        return UnitRows.apply(x, graphs.layout, clusters, clean)
+    norm = _norm(steps)
+    if isinstance(norm, NodeIndexNorm):
+        return NodeIndexSteps.apply(x, graphs.layout)
+    relu_last = steps.names == RELU_LAST
+    y = NormSteps.apply(
         x,
-        last.weight,
-        last.bias,
-        last.running_mean,
-        last.running_var,
+        norm.weight,
+        norm.bias,
+        norm.running_mean,
+        norm.running_var,
         graphs.layout,
         clusters,
-        last.momentum,
-        last.eps,
+        norm.momentum,
+        norm.eps,
         "l2" in steps.names,
-        "relu" in steps.names,
-        last.training,
+        "relu" in steps.names and not relu_last,
+        norm.training,
         clean,
     )
+    return y.relu() if relu_last else y
 
 
 # --- the layers of an encoder ----------------------------------------------------------------------------------------
@@ -174,10 +204,11 @@ def apply_steps(
 def _accepts_encoder(
     graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None = None
 ) -> bool:
-    layers = zip(encoder.convs, encoder.steps, strict=True)
+    *earlier, last = zip(encoder.convs, encoder.steps, strict=True)
+    layers = [*((layer, None) for layer in earlier), (last, clusters)]
     return suits(x) and all(
-        type(conv) is Sage and _accepts_steps(graphs, x, steps, None)  # type: ignore[arg-type]
-        for conv, steps in layers
+        type(conv) in (Sage, SumConv) and _accepts_steps(graphs, x, steps, local)  # type: ignore[arg-type]
+        for (conv, steps), local in layers
     )
 
 
@@ -188,7 +219,12 @@ def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None)
     layers: Any = list(zip(encoder.convs, encoder.steps, strict=True))
     for i, (conv, steps) in enumerate(layers):
         local = clusters if i == len(layers) - 1 else None
-        h, mean, x = _with_mean(graphs, x)
+        h: Tensor
+        mean: Tensor | None
+        if type(conv) is SumConv:
+            h, mean = graphs.propagate(x), None
+        else:
+            h, mean, x = _with_mean(graphs, x)
         if i > 0:
             outputs.append(x)
         weight, bias = conv.linear.weight, conv.linear.bias
@@ -222,8 +258,8 @@ def _accepts_level(
 ) -> bool:
     capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
     return capturing and all(
-        type(network) is Encoder and _accepts_encoder(graphs, x, network)
-        for network in (encoder, gnn)
+        type(network) is Encoder and _accepts_encoder(graphs, x, network, columns)
+        for network, columns in ((encoder, None), (gnn, clusters))
     )
 
 
@@ -232,13 +268,36 @@ def encode_level(
     graphs: Graphs, x: Tensor, encoder: nn.Module, gnn: nn.Module, clusters: Layout | None
 ) -> tuple[Tensor, Tensor]:
     """Run the networks of a captured step in two streams, because neither uses the whole GPU."""
-    if isinstance(graphs, DenseGraphs) or not x.requires_grad:
+    first: Any = (encoder.convs[0], gnn.convs[0])  # type: ignore[index]
+    means = all(type(conv) is Sage for conv in first)
+    if means and (isinstance(graphs, DenseGraphs) or not x.requires_grad):
         graphs.propagate_mean(x)  # computed once for both networks
     with streams.side_stream(x) as side:
         z = encoder(graphs, x)
     scores = gnn(graphs, x, clusters)
     streams.join(side, z)
     return z, scores
+
+
+# --- the edge-conditioned convolution --------------------------------------------------------------------------------
+
+MAX_UNITS = 63  # hidden units of a filter network
+MAX_SUMS = 2**28  # numbers in the sums of a batch assembled on the host
+
+
+def _accepts_filtered(
+    graphs: Graphs, x: Tensor, weight: Tensor, bias: Tensor, theta: Tensor
+) -> bool:
+    _, channels, units = weight.shape
+    small = isinstance(graphs, DrawnGraphs) or (units + 1) * x.numel() <= MAX_SUMS
+    return suits(x, weight, theta) and small and units <= MAX_UNITS and channels <= MAX_CHANNELS
+
+
+@kernel("baselines.ecc.edge_conditioned.filtered", "triton", _accepts_filtered)
+def filtered(
+    graphs: SparseGraphs, x: Tensor, weight: Tensor, bias: Tensor, theta: Tensor
+) -> Tensor:
+    return Filtered.apply(x, weight, bias, theta, graphs)
 
 
 # --- the pooling of a level ------------------------------------------------------------------------------------------

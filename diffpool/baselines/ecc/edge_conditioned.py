@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from diffpool.backends import accelerated
 from diffpool.errors import DataError
 from diffpool.graphs import Graphs, SparseGraphs
 from diffpool.nn.linear import Linear
@@ -43,29 +44,44 @@ class EdgeConditioned(nn.Module):
                 f"expected {self.channels} edge features, got {len(graphs.channels)}: "
                 "give every edge the features that the model was built for"
             )
-        adj, adj_t = graphs.adj, graphs.adj_t
-        phi = self._phi([c.values for c in graphs.channels], adj)
-        phi_t = phi.detach()
-        if x.requires_grad:  # the same values in the order in which the gradient of x is summed
-            with torch.no_grad():
-                phi_t = self._phi([c.values_t for c in graphs.channels], adj_t)
-        theta = self.linear.weight.unflatten(1, (-1, self.num_inputs))[:, :, : x.shape[1], :columns]
-        out = _Filtered.apply(x, phi, phi_t, theta, adj, adj_t)  # [M, N/M, out]
-        count = adj.indptr.diff().clamp(min=1).to(x.dtype)
-        out = out / count.view(self.models, -1, 1)
+        assert self.filter.bias is not None
         assert self.linear.bias is not None
-        return (out + self.linear.bias[:, None, :columns]).flatten(0, 1)
+        theta: Tensor = self.linear.weight.unflatten(1, (-1, self.num_inputs))
+        bias: Tensor = self.linear.bias
+        if columns is not None or x.shape[1] < self.num_inputs:
+            theta, bias = theta[:, :, : x.shape[1], :columns], bias[:, :columns]
+        out = filtered(graphs, x, self.filter.weight, self.filter.bias, theta)
+        return (out + bias[:, None]).flatten(0, 1)
 
-    def _phi(self, features: list[Tensor], adj: Csr) -> Tensor:
-        """φ of each edge, with the parameters of its model: C tensors [E] → [E, R]."""
-        if self.models == 1:
-            return self.filter(torch.stack(features, 1)).relu()
-        weight, bias = self.filter.weight, self.filter.bias  # [M, C, R], [M, R]
-        model = _rows(adj) // max((len(adj.indptr) - 1) // self.models, 1)  # [E]
-        out = _PerEdge.apply(bias, model, adj.indptr)
-        for values, row in zip(features, weight.unbind(1), strict=True):
-            out = torch.addcmul(out, values[:, None], _PerEdge.apply(row, model, adj.indptr))
-        return out.relu()
+
+@accelerated
+def filtered(
+    graphs: SparseGraphs, x: Tensor, weight: Tensor, bias: Tensor, theta: Tensor
+) -> Tensor:
+    """The mean of Θ(e_ji) x_j over the edges to i, zero without edges: [N, in] → [M, N/M, out].
+
+    `weight` [M, C, R] and `bias` [M, R] are W and c; `theta` [M, R + 1, in, out] has Θ_1 … Θ_R and Θ_0.
+    """
+    adj, adj_t = graphs.adj, graphs.adj_t
+    phi = _phi([c.values for c in graphs.channels], weight, bias, adj)
+    phi_t = phi.detach()
+    if x.requires_grad:  # the same values in the order in which the gradient of x is summed
+        with torch.no_grad():
+            phi_t = _phi([c.values_t for c in graphs.channels], weight, bias, adj_t)
+    out = _Filtered.apply(x, phi, phi_t, theta, adj, adj_t)  # [M, N/M, out]
+    count = adj.indptr.diff().clamp(min=1).to(x.dtype)
+    return out / count.view(len(weight), -1, 1)
+
+
+def _phi(features: list[Tensor], weight: Tensor, bias: Tensor, adj: Csr) -> Tensor:
+    """φ of each edge, with the parameters of its model: C tensors [E] → [E, R]."""
+    if len(weight) == 1:
+        return torch.addmm(bias.squeeze(0), torch.stack(features, 1), weight.squeeze(0)).relu()
+    model = _rows(adj) // max((len(adj.indptr) - 1) // len(weight), 1)  # [E]
+    out = _PerEdge.apply(bias, model, adj.indptr)
+    for values, row in zip(features, weight.unbind(1), strict=True):
+        out = torch.addcmul(out, values[:, None], _PerEdge.apply(row, model, adj.indptr))
+    return out.relu()
 
 
 def _rows(adj: Csr) -> Tensor:

@@ -53,8 +53,9 @@ class FieldConvolution(nn.Module):
         x = self.nodes(nodes.view(len(fields) * length, size * h.shape[1])).relu()  # [B · w, 16]
         if self.edges is not None:
             values = torch.stack([channel.values for channel in graphs.channels], 1)  # [E, C]
-            first = graphs.adj.indptr[starts]
-            edges = _rows(values, fields[:, length * size :], first)  # [B · w · k · k, C]
+            edges = _rows(
+                values, fields[:, length * size :], graphs.first_edges
+            )  # [B · w · k · k, C]
             edges = edges.view(len(fields) * length, size**2 * self.channels)
             x = torch.cat([x, self.edges(edges).relu()], 1)  # [B · w, 32]
         x = x.view(len(fields), length, x.shape[1])

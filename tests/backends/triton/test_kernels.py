@@ -99,8 +99,8 @@ def test_captured_and_uncaptured_steps_agree(name: str) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=2e-3)
 
 
-def uneven(count: int) -> GraphDataset:
-    """Generated graphs that keep between none and all of their communities, so that sizes differ a lot."""
+def uneven(count: int, edges: bool = False) -> GraphDataset:
+    """Generated paths of very different lengths, with two features for each edge if `edges`."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 90, count)
     starts = np.cumsum(sizes) - sizes
@@ -114,8 +114,9 @@ def uneven(count: int) -> GraphDataset:
         one_way=True,
         node_attributes=x,
         classes=Categories.from_values(np.arange(count) % 2),
+        edge_attributes=rng.normal(size=(len(source), 2)) if edges else None,
     )
-    return GraphDataset.from_raw(raw)
+    return GraphDataset.from_raw(raw, edges=edges)
 
 
 def test_a_model_trains_on_the_gpu(tmp_path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from diffpool.backends.capture import CapturedSteps
 from diffpool.builder import build
 from diffpool.data import GraphDataset, single_split
 from diffpool.experiments import METHODS, Method, prepared
@@ -25,6 +26,9 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "straight-through": ("diffpool", {"assignment": "straight-through", "poolings": 2}),
     "gumbel": ("diffpool", {"assignment": "gumbel"}),
     "two levels of random clusters": ("random-assignment", {"poolings": 2}),
+    "edge features": ("diffpool", {"conv": "edge-sage", "poolings": 2}),
+    "ecc with edge features": ("ecc", {}),
+    "receptive fields with edge features": ("patchy-san", {}),
 }
 MODELS = 3
 
@@ -35,9 +39,13 @@ def case(name: str) -> tuple[Method, GraphDataset, GraphClassifier]:
         pytest.skip("igraph is not installed")
     method = METHODS[method_name]
     architecture = replace(method.architecture, hidden=8, field_count=9, field_size=4, **changes)
-    method, dataset = prepared(replace(method, architecture=architecture), uneven(60))
+    dataset = uneven(60, edges="edge features" in name)
+    method, dataset = prepared(replace(method, architecture=architecture), dataset)
     torch.manual_seed(0)
-    model = build(method.architecture, 6, 2, dataset.largest, models=MODELS)
+    assert dataset.feature_map is not None
+    shape = (dataset.num_features, 2, dataset.largest, MODELS)
+    channels = dataset.feature_map.num_edge_features
+    model = build(method.architecture, *shape, edge_features=channels)
     return method, dataset, model
 
 
@@ -52,6 +60,8 @@ def losses_of(
     usual = Training(epochs=3, dropout=method.training.dropout)
     configs = [replace(usual, seed=seed, batch_size=7 + seed) for seed in range(MODELS)]
     cohort = Cohort(copy.deepcopy(model).to(dataset.x.device), dataset, folds, configs)
+    if dataset.x.is_cuda and dataset.x.dtype == torch.float32:
+        assert isinstance(cohort.stepper, CapturedSteps)
     if not capture:
         cohort.stepper = EagerSteps(cohort.batches, cohort.step)
     rows = [cohort.train_epoch() for _ in range(epochs)]

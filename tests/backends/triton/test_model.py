@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from diffpool.architecture import PAPER, RELEASED, Architecture
-from diffpool.backends.capture import Capacity
+from diffpool.backends.capture import capacities
 from diffpool.baselines.prepare import prepare
 from diffpool.builder import build
 from diffpool.data import Categories, GraphDataset, RawGraphs
+from diffpool.experiments import METHODS
 from diffpool.nn import Assignment, GraphClassifier
 from diffpool.training import CohortBatches
 
@@ -66,7 +67,7 @@ MODES = ((True, True), (False, False), (True, False), (False, True))
 CHOSEN = np.array([[0, 2, 1, 4], [5, 3, -1, -1]])  # the graphs of two models; -1: none
 
 
-def uneven(undirected: bool) -> GraphDataset:
+def uneven(undirected: bool, edges: bool = False) -> GraphDataset:
     rng = np.random.default_rng(0)
     starts = np.cumsum(SIZES) - SIZES
     source, target = (
@@ -83,8 +84,9 @@ def uneven(undirected: bool) -> GraphDataset:
         one_way=undirected,
         node_attributes=rng.normal(size=(SIZES.sum(), 4)),
         classes=Categories.from_values(np.arange(6) % 2),
+        edge_attributes=rng.normal(size=(len(source), 2)) if edges else None,
     )
-    return GraphDataset.from_raw(raw)
+    return GraphDataset.from_raw(raw, edges=edges)
 
 
 def of_graph(assignment: Assignment, graph: int) -> Tensor:
@@ -99,8 +101,7 @@ def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[T
     batches = CohortBatches(dataset, model.clusters)
     if drawn:
         numbers = torch.from_numpy(np.where(CHOSEN >= 0, CHOSEN, len(SIZES)))
-        rows = int(batches.level_sizes[0, CHOSEN].sum(1).max())
-        capacity = Capacity.from_rows(rows, CHOSEN.shape[1], model.clusters)
+        (capacity,) = capacities(batches, CHOSEN[None])
         graphs, plan, x, _, real = drawn_graphs.Drawing(batches).draw(
             numbers.to(dataset.x.device), capacity
         )
@@ -113,7 +114,8 @@ def result(model: GraphClassifier, dataset: GraphDataset, drawn: bool) -> list[T
     for number, (_, value) in enumerate(sorted(found.losses.items())):
         loss = loss + (1 + number) * value[mask].sum()
     gradients = torch.autograd.grad(loss, list(model.parameters()))
-    assignments = [of_graph(a, g) for a in found.assignments for g in range(CHOSEN.size)]
+    soft = [a for a in found.assignments if isinstance(a, Assignment)]
+    assignments = [of_graph(a, g) for a in soft for g in range(CHOSEN.size)]
     tensors = [found.logits[mask], loss, *gradients, *assignments, *model.buffers()]
     return [t.detach().cpu().double() for t in tensors]
 
@@ -129,7 +131,9 @@ def compare(
     dataset = replace(
         dataset, graphs=prepare(architecture, dataset.graphs, int(SIZES.max()), keep=False)
     )
-    double = build(architecture, dataset.num_features, 2, int(SIZES.max()), models=2).double()
+    assert dataset.feature_map is not None
+    shape = (dataset.num_features, 2, int(SIZES.max()), 2, dataset.feature_map.num_edge_features)
+    double = build(architecture, *shape).double()
     with torch.no_grad():
         for value in double.state_dict().values():
             value.add_(0.3 * torch.rand(value.shape, dtype=value.dtype))
@@ -165,3 +169,16 @@ def test_directed_edges_and_rows_of_several_sizes(
     """Kernels handle short and long rows separately; here with a small limit for short ones."""
     monkeypatch.setattr(blocks, "FIRST", 8)
     compare(CONCATENATED, uneven(undirected=False), device)
+
+
+def test_directed_edges_with_different_features_in_both_directions(device: str) -> None:
+    compare(replace(ONE, conv="edge-sage"), uneven(False, edges=True), device, MODES[:1])
+
+
+def test_ecc_with_precomputed_coarser_graphs(device: str) -> None:
+    architecture = replace(METHODS["ecc"].architecture, layers_before=1, layers_after=1, head=(5,))
+    compare(architecture, uneven(True, edges=True), device, MODES[:1])
+
+
+def test_receptive_fields_with_edge_features(device: str) -> None:
+    compare(ARCHITECTURES["fields"], uneven(True, edges=True), device, MODES[:1])
