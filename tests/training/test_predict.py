@@ -86,10 +86,9 @@ def test_predictions_have_the_names_of_the_classes_and_their_probabilities(
 
 
 def test_a_file_is_read_in_parts(file: Path, model: Path, tmp_path: Path, monkeypatch) -> None:
-    import diffpool.cli.predict
 
     run("predict", model, file, "--out", tmp_path / "whole.csv")
-    monkeypatch.setattr(diffpool.cli.predict, "PART", 7)
+    monkeypatch.setattr("diffpool.cli.inputs.PART", 7)
     run("predict", model, file, "--out", tmp_path / "parts.csv")
     whole, parts = rows_of(tmp_path / "whole.csv"), rows_of(tmp_path / "parts.csv")
     assert [r["prediction"] for r in whole] == [r["prediction"] for r in parts]
@@ -118,7 +117,7 @@ def lines_with_ids(count: int = 12) -> list[dict]:
 def test_ids_and_other_keys_of_json_lines_are_in_the_predictions(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diffpool.cli.predict.PART", 5)
+    monkeypatch.setattr("diffpool.cli.inputs.PART", 5)
     lines = lines_with_ids()
     del lines[7]["dose"]
     new = write_lines(tmp_path / "new.jsonl", lines)
@@ -138,7 +137,7 @@ def test_ids_and_other_keys_of_json_lines_are_in_the_predictions(
 def test_a_column_that_appears_late_is_refused_for_csv_and_written_as_json_lines(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diffpool.cli.predict.PART", 5)
+    monkeypatch.setattr("diffpool.cli.inputs.PART", 5)
     lines = lines_with_ids()
     lines[9]["remark"] = "late"
     new = write_lines(tmp_path / "new.jsonl", lines)
@@ -464,7 +463,7 @@ def test_molecules_that_cannot_be_read_have_empty_predictions_on_request(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("rdkit")
-    monkeypatch.setattr("diffpool.cli.predict.PART", part)
+    monkeypatch.setattr("diffpool.cli.inputs.PART", part)
     file, new = tmp_path / "m.csv", tmp_path / "new.csv"
     rows = [f"{'C' * (1 + i % 4)}O,{i % 2}" for i in range(40)]
     file.write_text("\n".join(["smiles,active", *rows, "C1,0"]))
