@@ -226,7 +226,7 @@ class TrainedModel:
                 for model, part in zip(self.parts, self.card.parts, strict=True):
                     own = self._structures(graphs, part.architecture).to(device)
                     models = len(part.weights)
-                    with threads_for(models * len(x)):
+                    with threads_for(len(x)):
                         predictions.append(
                             model(own.repeated(models), x.to(device).repeat(models, 1))
                         )
