@@ -18,7 +18,7 @@ from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout
 
 # Multiplications in the pooling of one graph above which PyTorch's products, with all threads, are faster.
-LARGE_GRAPH = 2**28
+LARGE_GRAPH = 2**32
 
 
 def _accepts_pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> bool:

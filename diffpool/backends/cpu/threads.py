@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 CGROUP = Path("/sys/fs/cgroup")
-SMALL = 4096  # rows per model and step
+SMALL = 16_384  # rows per model and step
 
 _granted: int | None = None  # threads of the kernels while PyTorch uses one
 
