@@ -45,7 +45,7 @@ class _Plan:
         parts = list(encoder.modules())
         # Where modules, parameters and buffers may be replaced, and what is there now.
         self.places: list[dict[str, Any]] = [
-            d for m in parts for d in (m._modules, m._parameters, m._buffers)
+            d for m in parts for d in (m._modules, m._parameters, m._buffers) if d
         ]
         self.members = self._members()
         self.hooks = [d for m in parts for d in (m._forward_hooks, m._forward_pre_hooks)]
@@ -65,12 +65,14 @@ class _Plan:
         self.concat, self.linear = encoder.concat, encoder.linear
         self.parameters: list[Any] = []
         self.tensors: list[Any] = []  # the parameters and statistics
+        self.statistics: list[tuple[Any, Any]] = []  # of each batch normalization
         self.shapes: list[tuple[int, ...]] = []  # what the kernel expects them to be
         before = self.inputs
         for linear, batch, width in zip(linears, self.batches, self.widths, strict=True):
             own = [linear.weight, linear.bias, batch.weight, batch.bias]
             self.parameters += own
-            self.tensors += [*own, batch.running_mean, batch.running_var]
+            self.statistics.append((batch.running_mean, batch.running_var))
+            self.tensors += [*own, *self.statistics[-1]]
             self.shapes += [(self.models, 2 * before, width), *[(self.models, width)] * 5]
             before = width
         if self.linear is not None:
@@ -184,15 +186,17 @@ class _Network:
         """The arguments that `take_network` and `take_parameters` in `kernels.c` read."""
         plan = self.plan
         words: list[Any] = [self.columns, plan.concat, len(self.widths)]
-        for i, batch in enumerate(plan.batches):
-            words += [batch.training, batch.momentum, batch.eps, *plan.flags[i]]
-            words += [plan.widths[i], self.widths[i]]
-        words += [kept, out, final is not None]
+        layers = zip(plan.batches, plan.flags, plan.widths, self.widths, strict=True)
+        for batch, (l2, relu), width, used in layers:
+            words += (batch.training, batch.momentum, batch.eps, l2, relu, width, used)
+        words += (kept, out, final is not None)
         if final is not None:
-            words += [*plan.final_shape, self.final, final]
-        for i, batch in enumerate(plan.batches):
-            words += [*parameters[4 * i : 4 * i + 4], batch.running_mean, batch.running_var]
-        return words + list(parameters[4 * len(plan.batches) :])
+            words += (*plan.final_shape, self.final, final)
+        for i, statistics in enumerate(plan.statistics):
+            words += parameters[4 * i : 4 * i + 4]
+            words += statistics
+        words += parameters[4 * len(plan.statistics) :]
+        return words
 
 
 def _describe_input(graphs: Graphs, x: Tensor, transpose: bool = False) -> list[Any]:
