@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -419,6 +420,7 @@ PAGES = (
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for path in PAGES:
         path.write_text(filled(path.read_text()))
 
