@@ -223,7 +223,8 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         features: Comma-separated node features, or "auto"; see `diffpool.data.features`.
         edge_features: Whether to use edge labels and attributes; uses the convolution edge-sage unless `conv` is given.
         directed: Whether to use edges in the given direction only.
-        node_attributes, edge_attributes: Attributes of NetworkX graphs to use; by default all of them.
+        node_attributes, edge_attributes: Attributes of NetworkX graphs to use, by default all of them, or tensors of
+            PyTorch Geometric's Data, by default `x` and `edge_attr`.
         validation: Fraction of the graphs used to choose the best epoch.
         seed: Random seed for the split, the initial parameters, the batches and dropout.
         random_state: An int or `RandomState` that replaces `seed`. Meta-estimators such as `BaggingClassifier` use it.

@@ -41,13 +41,13 @@ def as_raw(
     """Convert `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or a PyG data set.
 
     `y` holds a class (a word, integer or boolean) or one or more targets (floats) for each graph. It replaces those
-    that the graphs carry. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs by name; by
-    default all of them are used. `names` are the attributes that a model was trained on (`TrainedModel.names`), which
-    are read instead.
+    that the graphs carry. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs (by default all
+    of them) or tensors of PyG's Data (by default `x` and `edge_attr`) by name. `names` are the attributes that a model
+    was trained on (`TrainedModel.names`), which are read instead.
     """
     chosen = {"node_attributes": node_attributes, "edge_attributes": edge_attributes}
     if isinstance(graphs, RawGraphs):
-        _only_networkx(RAW, chosen)
+        _check_chosen(RAW, chosen)
         check_raw(graphs)
         return graphs if y is None else with_answers(graphs, y)
     listed = _listed(graphs)
@@ -61,13 +61,13 @@ def as_raw(
             raise DataError(
                 f"graph {g}: expected {kinds[0]}, like graph 0, got {kind}. Convert all graphs to the same type."
             )
-    _only_networkx(kinds[0] or "", chosen)
+    _check_chosen(kinds[0] or "", chosen)
     if kinds[0] == RAW:
         for part in listed:
             check_raw(part)
         raw = concatenate(listed, name)
     elif kinds[0] == PYG:
-        raw = from_pyg(listed, name, read_y=y is None)
+        raw = from_pyg(listed, name, y is None, node_attributes, edge_attributes, names)
     elif kinds[0] == NETWORKX:
         raw = from_networkx(listed, name, y is None, node_attributes, edge_attributes, names)
     elif kinds[0] == MOLECULE:
@@ -79,15 +79,16 @@ def as_raw(
     return raw if y is None else with_answers(raw, y)
 
 
-def _only_networkx(kind: str, chosen: dict[str, Sequence[str] | None]) -> None:
+def _check_chosen(kind: str, chosen: dict[str, Sequence[str] | None]) -> None:
     for option, names in chosen.items():
         if isinstance(names, str):
             raise SettingError(
                 f"expected {option} as a list of names, got a single string. Write [{names!r}]."
             )
-        if names is not None and kind != NETWORKX:
+        if names is not None and kind not in (NETWORKX, PYG):
             raise SettingError(
-                f"{option} selects attributes of NetworkX graphs only, got {kind}. Remove the argument."
+                f"{option} selects attributes of NetworkX graphs and PyTorch Geometric Data only, got {kind}. "
+                "Remove the argument."
             )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from diffpool.data.column_names import ColumnNames, missing_attribute
 from diffpool.data.convert.values import (
     all_or_none,
     answers,
@@ -21,22 +23,38 @@ from diffpool.errors import DataError, shortened
 MAX_NODES = 1_000_000_000  # more do not fit into memory
 
 
-def from_pyg(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
-    """Convert `x`, `edge_attr`, `edge_weight` and, with `read_y`, `y` of each graph."""
+def from_pyg(
+    graphs: list[Any],
+    name: str,
+    read_y: bool,
+    node_attributes: Sequence[str] | None = None,
+    edge_attributes: Sequence[str] | None = None,
+    names: ColumnNames | None = None,
+) -> RawGraphs:
+    """Convert `x`, `edge_attr`, `edge_weight` and, with `read_y`, `y` of each graph.
+
+    `node_attributes` and `edge_attributes` are the tensors to use instead of `x` and `edge_attr`, side by side. The
+    columns then have names. `names`: the columns that a model was trained on.
+    """
+    chosen = {
+        "node": _chosen("node", node_attributes, names),
+        "edge": _chosen("edge", edge_attributes, names),
+    }
+    named = names is not None or node_attributes is not None or edge_attributes is not None
     sizes, sources, targets = [], [], []
     tables: dict[str, list[np.ndarray | None]] = {
         field: [] for field in ("node_attributes", "edge_attributes", "edge_weights")
     }
+    columns: dict[str, tuple[str, ...]] = {}
     total = 0
     for g, graph in enumerate(graphs):
         nodes, edges = _structure(g, graph)
         count = edges.shape[1]
-        x = getattr(graph, "x", None)
-        attributes, weight = getattr(graph, "edge_attr", None), getattr(graph, "edge_weight", None)
-        tables["node_attributes"].append(None if x is None else numbers(g, "x", x, nodes))
-        tables["edge_attributes"].append(
-            None if attributes is None else numbers(g, "edge_attr", attributes, count)
-        )
+        weight = getattr(graph, "edge_weight", None)
+        for kind, rows in (("node", nodes), ("edge", count)):
+            table, found = _table(g, graph, kind, chosen[kind], rows)
+            columns.setdefault(kind, found)
+            tables[f"{kind}_attributes"].append(table)
         tables["edge_weights"].append(
             None if weight is None else weights(g, numbers(g, "edge_weight", weight, count))
         )
@@ -44,14 +62,53 @@ def from_pyg(graphs: list[Any], name: str, read_y: bool) -> RawGraphs:
         sources.append(edges[0].astype(np.int64) + total)
         targets.append(edges[1].astype(np.int64) + total)
         total += nodes
-    found: dict[str, Any] = {key: stacked(key, values) for key, values in tables.items()}
-    if found["edge_weights"] is not None:
-        found["edge_weights"] = found["edge_weights"].reshape(-1)
+    found_tables: dict[str, Any] = {key: stacked(key, values) for key, values in tables.items()}
+    if found_tables["edge_weights"] is not None:
+        found_tables["edge_weights"] = found_tables["edge_weights"].reshape(-1)
     y = [plain(getattr(graph, "y", None)) for graph in graphs] if read_y else [None]
     given = answers(y) if all_or_none("y", y) else {}
+    if named:
+        given["names"] = ColumnNames(
+            node_attributes=columns["node"], edge_attributes=columns["edge"]
+        )
     return RawGraphs.from_edges(
-        name, sizes, np.concatenate(sources), np.concatenate(targets), **found, **given
+        name, sizes, np.concatenate(sources), np.concatenate(targets), **found_tables, **given
     )
+
+
+USUAL = {"node": "x", "edge": "edge_attr"}  # may be absent, unless they are chosen
+
+
+def _chosen(
+    kind: str, given: Sequence[str] | None, names: ColumnNames | None
+) -> Sequence[str] | None:
+    """The names of the tensors to use; None: the usual one, if there is one."""
+    return names.keys(kind) if given is None and names is not None else given
+
+
+def _table(
+    g: int, graph: Any, kind: str, chosen: Sequence[str] | None, rows: int
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """The chosen tensors of a graph side by side [rows, C] and the name of each column; None if there are none."""
+    if chosen is None:
+        present = getattr(graph, USUAL[kind], None) is not None
+        chosen = [USUAL[kind]] if present else []
+    parts = []
+    for name in chosen:
+        value = getattr(graph, name, None)
+        if value is None:
+            raise DataError(f"graph {g}: {missing_attribute(kind, name, _keys(graph))}")
+        part = numbers(g, name, value, rows)
+        parts.append(part if part.ndim == 2 else part[:, None])
+    if not parts:
+        return None, ()
+    columns = [name for name, part in zip(chosen, parts, strict=True) for _ in range(part.shape[1])]
+    return np.concatenate(parts, 1), tuple(columns)
+
+
+def _keys(graph: Any) -> list[str]:
+    keys = getattr(graph, "keys", None)
+    return sorted(map(str, keys())) if callable(keys) else []
 
 
 def _structure(g: int, graph: Any) -> tuple[int, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from diffpool import DiffPoolClassifier, load_model
 from diffpool.data.convert import as_raw
 from diffpool.errors import DataError
 from tests.data.test_jsonl import assert_same
@@ -178,3 +180,48 @@ def test_features_of_another_kind_are_an_error(x: Any, message: str) -> None:
 def test_weights_may_be_a_list() -> None:
     graph = SimpleNamespace(edge_index=[[0, 1], [1, 0]], num_nodes=2, edge_weight=[1.0, 2.5])
     assert as_raw([graph]).edge_weights.tolist() == [2.5, 1]
+
+
+def ring(n: int, label: int) -> Any:
+    edges = [(i, (i + 1) % n) for i in range(n)] + [((i + 1) % n, i) for i in range(n)]
+    return data(
+        n,
+        edges,
+        x=torch.full((n, 2), float(label)),
+        pos=torch.arange(3.0 * n).reshape(n, 3),
+        charge=torch.arange(float(n)),
+        length=torch.ones(2 * n),
+        y=torch.tensor([label]),
+    )
+
+
+def test_chosen_tensors_are_used_side_by_side() -> None:
+    raw = as_raw([ring(4, 0)], node_attributes=["charge", "pos"], edge_attributes=["length"])
+    np.testing.assert_array_equal(raw.node_attributes[:2], [[0, 0, 1, 2], [1, 3, 4, 5]])
+    assert raw.edge_attributes.tolist() == [[1.0]] * 8
+    assert raw.names.node_attributes == ("charge", "pos", "pos", "pos")
+    assert as_raw([ring(4, 0)], node_attributes=[]).node_attributes is None
+
+
+def test_a_missing_tensor_is_an_error_that_suggests_another() -> None:
+    with pytest.raises(
+        DataError, match=r"graph 1: expected nodes with the attribute 'pos'.*edge_index"
+    ):
+        as_raw([ring(4, 0), data(3, [(0, 1)])], node_attributes=["pos"])
+    with pytest.raises(DataError, match="Did you mean charge"):
+        as_raw([ring(4, 0)], node_attributes=["chrage"])
+    with pytest.raises(DataError, match="length"):
+        as_raw([ring(4, 0)], node_attributes=["length"])  # one value for each edge
+
+
+def test_a_model_reads_the_tensors_that_it_was_trained_on(tmp_path: Path) -> None:
+    graphs = [ring(n, n % 2) for n in range(4, 24)]
+    model = DiffPoolClassifier(
+        node_attributes=["charge"], epochs=1, hidden=4, min_clusters=2, device="cpu"
+    ).fit(graphs)
+    before = model.predict_proba(graphs)
+    model.save(tmp_path / "m")
+    for graph in graphs:
+        graph.x = graph.x + 100  # not used
+    after = load_model(tmp_path / "m").predict_proba(graphs)
+    np.testing.assert_allclose(after, before, rtol=1e-6)
