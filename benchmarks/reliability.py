@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,18 @@ def _panel(axes: Axes, kinds: dict[str, Counts]) -> None:
 
 
 def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument(
+        "--out", type=Path, default=PICTURE, help="file to write (default docs/reliability.png)"
+    )
+    chosen = options.parse_args()
     found = counts(tables.runs())
     if not found:
         raise SystemExit(
             "no records of ensembles in results/ have counts by confidence: evaluate again"
         )
-    draw(found, PICTURE)
-    print(PICTURE)
+    draw(found, chosen.out)
+    print(chosen.out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from benchmarks.comparison_tables import (
     sizes,
     throughput,
 )
-from benchmarks.record import last, where
+from benchmarks.record import last, records_of, where
 from diffpool.experiments import METHODS
 from diffpool.experiments.reproduce import (
     PUBLISHED,
@@ -216,6 +217,8 @@ def ensembles() -> str | None:
             cells = [
                 run[0]["dataset"],
                 f"{run[0]['method']}, {run[0]['protocol']}",
+                run[0]["settings"]["training"].get("monitor", "loss"),
+                " and ".join(_chosen(run)),
                 f"{mean(members):.1f}",
                 _accuracy(run),
                 f"{mean(errors):.3f}",
@@ -227,11 +230,46 @@ def ensembles() -> str | None:
     if not rows:
         return None
     head = [
-        "| data set | method | one member, % | ensemble, % | calibration error, one | ensemble "
-        "| certain half, % | the rest, % |",
-        "|---|---|---|---|---|---|---|---|",
+        "| data set | method | stopped by | chosen in each fold | one member, % | ensemble, % "
+        "| calibration error, one | ensemble | certain half, % | the rest, % |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     return "\n" + "\n".join([*head, *sorted(rows)]) + "\n"
+
+
+def evaluation_times() -> str | None:
+    """How long the ensembles took, and how long PyG would take to train on the same graphs at its speed."""
+    rows = []
+    for run in runs():
+        if "members" not in run[0]["details"] or "H200" not in str(run[0]["device"]):
+            continue
+        name = run[0]["dataset"]
+        speeds = [r["rows"][name] for r in records_of("cross_validation") if name in r["rows"]]
+        if not speeds or run[0]["settings"]["training"].get("monitor") != "accuracy":
+            continue
+        seconds = sum(record["seconds"] for record in run)
+        graphs = sum(record["seconds"] * record["graphs_per_second"] for record in run)
+        peer = graphs / speeds[-1]["pyg"]
+        cells = [
+            name,
+            run[0]["method"],
+            f"{graphs / 1e6:.1f}",
+            f"{seconds / 60:.1f}",
+            f"{peer / 3600:.1f}" if "diffpool" in run[0]["method"] else "–",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    head = [
+        "| data set | method | graphs trained, millions | minutes, shared GPU | hours of PyG dense, extrapolated |",
+        "|---|---|---|---|---|",
+    ]
+    return "\n" + "\n".join([*head, *sorted(rows)]) + "\n" if rows else None
+
+
+def _chosen(run: list[dict[str, Any]]) -> list[str]:
+    """The settings that the members of the ensembles of a run do not all share."""
+    points = [point for record in run for point in record["details"].get("chosen_points", ())]
+    names = list(points[0]) if points else []
+    return [name for name in names if any(point[name] != points[0][name] for point in points)]
 
 
 def reliability() -> str | None:
@@ -353,6 +391,7 @@ def filled(text: str) -> str:
         "tuning": tuning,
         "nested": nested,
         "ensembles": ensembles,
+        "evaluation_times": evaluation_times,
         "reliability": reliability,
         **{
             f"reproduce {name} {protocol}": partial(reproduced, name, protocol)
@@ -381,6 +420,7 @@ PAGES = (
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for path in PAGES:
         path.write_text(filled(path.read_text()))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 fcntl: ModuleType | None
 try:
@@ -35,6 +37,13 @@ def atomic_write(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write values as an indented JSON file, atomically. NaN and infinity, which JSON lacks, raise a ValueError."""
+    text = json.dumps(values, indent=2, allow_nan=False) + "\n"
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, "utf-8")
 
 
 def check_regular(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import threading
@@ -17,6 +18,7 @@ from diffpool.files import (
     lock_open_file,
     move_into_place,
     remove_unfinished,
+    write_json,
 )
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -254,6 +256,16 @@ def test_without_lock_support_nothing_is_locked(
     with file_lock(path, wait):
         pass
     assert not path.exists()
+
+
+def test_json_without_nan_is_written_or_the_old_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, {"a": [1, 0.5, None]})
+    assert json.loads(path.read_text()) == {"a": [1, 0.5, None]}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"a": float("nan")})
+    assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
+    assert json.loads(path.read_text()) == {"a": [1, 0.5, None]}
 
 
 def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,18 +10,19 @@ import typer
 from rich.table import Table
 
 from diffpool.cli.completion import complete_dataset
-from diffpool.cli.display import console, counted, graphs_bar, progress_console
+from diffpool.cli.display import console, counted, graphs_bar, print_json, progress_console
 from diffpool.cli.inputs import embedded, graph_parts
 from diffpool.cli.options import (
     Device,
     DeviceName,
     Json,
+    ModelDir,
     Quiet,
     Source,
     with_options,
 )
 from diffpool.errors import SettingError
-from diffpool.files import atomic_write
+from diffpool.files import write_json
 
 if TYPE_CHECKING:
     from diffpool.analysis import Analysis, Summary
@@ -83,9 +83,7 @@ STRUCTURE_ROWS: Rows = (
 
 @with_options
 def analyze(
-    model_dir: Annotated[
-        Path, typer.Argument(help="A model directory written by `diffpool train`.")
-    ],
+    model_dir: ModelDir,
     dataset: Annotated[
         str,
         typer.Argument(
@@ -144,10 +142,9 @@ def analyze(
         planted = None if communities is None else communities.numpy()
         found = analyze_model(model, parts, planted, advance)
     if out is not None:
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps(found.to_json(), indent=2) + "\n", "utf-8")
+        write_json(out, found.to_json())
     if as_json:
-        print(json.dumps(found.to_json(), allow_nan=False))
+        print_json(found.to_json())
         return
     print_analysis(found)
     if out is not None:

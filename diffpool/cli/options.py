@@ -220,6 +220,7 @@ class KernelOptions:
     ] = False
 
 
+ModelDir = Annotated[Path, typer.Argument(help="A model directory written by `diffpool train`.")]
 Resume = Annotated[
     bool,
     typer.Option(

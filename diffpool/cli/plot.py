@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diffpool.cli.completion import complete_dataset
-from diffpool.cli.display import console, progress_console
-from diffpool.cli.options import Json, Quiet, Source, Target, with_options
+from diffpool.cli.display import console, print_json, progress_console
+from diffpool.cli.options import Json, ModelDir, Quiet, Source, Target, with_options
 from diffpool.errors import SettingError
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ def top(context: typer.Context) -> None:
 @app.command()
 @with_options
 def clusters(
-    model_dir: Annotated[
-        Path, typer.Argument(help="A model directory written by `diffpool train`.")
-    ],
+    model_dir: ModelDir,
     dataset: Annotated[
         str,
         typer.Argument(
@@ -253,6 +250,6 @@ def _viz() -> ModuleType:
 
 def _say(out: Path, quiet: bool, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"out": str(out)}))
+        print_json({"out": str(out)})
     else:
         progress_console(quiet, stderr=False).print(f"written to {out}")

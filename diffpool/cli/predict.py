@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -27,6 +26,7 @@ from diffpool.cli.options import (
     EdgeAttributes,
     Json,
     Label,
+    ModelDir,
     NodeAttributes,
     Quiet,
     SkipInvalid,
@@ -35,16 +35,14 @@ from diffpool.cli.options import (
     Target,
 )
 from diffpool.errors import SettingError
-from diffpool.files import atomic_write
+from diffpool.files import write_json
 from diffpool.text import PrintableFile
 
 FORMS = ("csv", "jsonl")  # of predictions
 
 
 def predict(
-    model_dir: Annotated[
-        Path, typer.Argument(help="A model directory written by `diffpool train`.")
-    ],
+    model_dir: ModelDir,
     dataset: Annotated[
         str,
         typer.Argument(
@@ -180,5 +178,4 @@ def _write_scores(path: Path, metrics: dict[str, Any] | None) -> None:
     if metrics is None:
         path.unlink(missing_ok=True)
         return
-    with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(metrics, indent=2, allow_nan=False) + "\n", "utf-8")
+    write_json(path, metrics)

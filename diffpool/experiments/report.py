@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import platform
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from diffpool.architecture import Architecture
 from diffpool.experiments.advice import class_counts
 from diffpool.experiments.provenance import device_name, versions
-from diffpool.files import atomic_write
+from diffpool.files import atomic_write, write_json
 from diffpool.settings import Setting, list_settings
 from diffpool.text import printable
 from diffpool.training import Training
@@ -73,10 +72,10 @@ def make_report(outcome: Outcome) -> dict[str, Any]:
 def write_report(out: str | Path, outcome: Outcome) -> None:
     """Write report.json and report.md to the model directory."""
     report = make_report(outcome)
-    texts = (json.dumps(report, indent=2, allow_nan=False) + "\n", as_markdown(report))
-    for name, text in zip(FILES, texts, strict=True):
-        with atomic_write(Path(out) / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    as_json, page = (Path(out) / name for name in FILES)
+    write_json(as_json, report)
+    with atomic_write(page) as temporary:
+        temporary.write_text(as_markdown(report), encoding="utf-8")
 
 
 def remove_report(out: str | Path) -> None:

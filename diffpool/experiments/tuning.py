@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import time
 import warnings
@@ -29,7 +28,7 @@ from diffpool.experiments.plan import Plan, Results, Task, Trained, check_points
 from diffpool.experiments.protocols import Nested
 from diffpool.experiments.selection import MAX_POINTS, Point, rank, space_for
 from diffpool.experiments.status import Notify, Watch
-from diffpool.files import atomic_write
+from diffpool.files import atomic_write, write_json
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     CohortBatches,
@@ -325,7 +324,6 @@ def write_trials(out: Path, tuned: Tuned) -> None:
         "seconds": round(tuned.seconds, 3),
         "best_settings": tuned.best_settings,
     }
-    contents = {"trials.csv": text.getvalue(), "tuning.json": json.dumps(facts, indent=2) + "\n"}
-    for name, content in contents.items():
-        with atomic_write(out / name) as temporary:
-            temporary.write_text(content, encoding="utf-8", newline="")
+    with atomic_write(out / "trials.csv") as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
+    write_json(out / "tuning.json", facts)

@@ -22,13 +22,8 @@ if TYPE_CHECKING:
         save_model,
     )
     from diffpool.training.optimizer import Optimizer
-    from diffpool.training.predict import (
-        Predictions,
-        TrainedModel,
-        load_model,
-        unseen_message,
-        write_predictions,
-    )
+    from diffpool.training.predict import TrainedModel, load_model, unseen_message
+    from diffpool.training.prediction_files import Predictions, write_predictions
     from diffpool.training.scores import (
         Scorer,
         Scores,
@@ -89,7 +84,8 @@ __getattr__ = lazy_names(
         "metrics": "classification_metrics metrics_text regression_metrics",
         "model_directory": "ModelCard Save reserve_directory save_model",
         "optimizer": "Optimizer",
-        "predict": "Predictions TrainedModel load_model unseen_message write_predictions",
+        "predict": "TrainedModel load_model unseen_message",
+        "prediction_files": "Predictions write_predictions",
         "scores": "Scorer Scores check_outputs outputs_of score score_cohort",
         "settings": "Training",
         "step": "EagerSteps loss_weights total_loss train_step",

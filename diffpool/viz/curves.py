@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from matplotlib.axes import Axes
 
 from diffpool.errors import DataError
 from diffpool.viz.figure import new_figure
+from diffpool.viz.json_lines import read_objects
 from diffpool.viz.palette import COLORS, GRAY, PALE
 
 METRICS = "metrics.jsonl"  # in a model directory
@@ -46,29 +46,32 @@ def read_curves(path: str | Path) -> Curves:
     path = Path(path)
     file = path / METRICS if path.is_dir() else path
     try:
-        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
+        rows = read_objects(file, "the metrics of an epoch")
     except FileNotFoundError as error:
         hint = f"{path} has no {METRICS}" if path.is_dir() else f"{path} does not exist"
         raise DataError(
             f"expected a model directory of `diffpool train`, but {hint}: choose another path"
         ) from error
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{file}: expected the metrics of an epoch as JSON in each line ({error})"
-        ) from error
-    if rows and all(isinstance(row, dict) and "fold" in row and "key" in row for row in rows):
+    if all("fold" in row and "key" in row for row in rows):
         raise DataError(
             f"{file} has results of `diffpool evaluate`, which contain no training curves: give the model directories "
             "of `diffpool train` (several, for example with different --seed, show the spread), or draw the results "
             "with `diffpool plot accuracy`"
         )
-    needed = {"epoch", *(name for _, *names, _ in PANELS for name in names)}
-    if not rows or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
+    if not all(map(_is_epoch, rows)):
         raise DataError(
             f"{file}: expected the metrics of an epoch in each line, as in {METRICS} of `diffpool train`: "
             "choose another file"
         )
     return Curves(path.name if path.is_dir() else path.parent.name, rows)
+
+
+def _is_epoch(row: dict[str, Any]) -> bool:
+    """Whether a row has an epoch, and numbers or None in all columns that are drawn."""
+    columns = [name for _, *names, _ in PANELS for name in names]
+    return {"epoch", *columns} <= row.keys() and all(
+        row[name] is None or type(row[name]) in (int, float) for name in columns
+    )
 
 
 def draw_curves(curves: Sequence[Curves], path: str | Path) -> None:
@@ -80,6 +83,11 @@ def draw_curves(curves: Sequence[Curves], path: str | Path) -> None:
     panels = [
         panel for panel in PANELS if any(np.isfinite(c.column(panel[2])).any() for c in curves)
     ]
+    if not panels:
+        raise DataError(
+            "expected a finite loss or accuracy of the validation graphs in some epoch, got none: train again with a "
+            "lower learning rate, or choose another file"
+        )
     with new_figure(3.6 * len(panels) + 0.2, 3.0, path) as figure:
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for place, (title, *columns, factor) in zip(axes, panels, strict=True):

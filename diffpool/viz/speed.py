@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from typing import Any
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 from diffpool.viz.figure import new_figure
+from diffpool.viz.json_lines import read_objects
 from diffpool.viz.palette import PALE, series_style
 from diffpool.viz.runs import read_runs, record_files
 
@@ -52,27 +52,27 @@ class Speeds:
 
 
 def read_speeds(paths: Sequence[str | Path]) -> list[Speeds]:
-    """The speeds in benchmark records, the last of each benchmark and data set; or those of `diffpool evaluate`."""
-    found: dict[str, Speeds] = {}
+    """The speeds in benchmark records, the last of each benchmark, machine and data set; or of `diffpool evaluate`."""
+    found: dict[tuple[str, str], Speeds] = {}
     others, results = set(), []
     for file in record_files(paths):
-        records = _lines(file)
+        records = read_objects(file, "a record")
         if not all("benchmark" in record for record in records):
             results.append(file)
             continue
         for record in records:
-            systems = BENCHMARKS.get(record["benchmark"])
+            name = str(record["benchmark"])
+            systems = BENCHMARKS.get(name)
             if systems is None:
-                others.add(record["benchmark"])
+                others.add(name)
                 continue
-            hardware = record.get("hardware", {})
-            title = f"{hardware.get('gpu') or hardware.get('cpu', 'unknown hardware')}: training"
-            speeds = found.setdefault(record["benchmark"], Speeds(title))
-            for dataset, row in record["rows"].items():
+            title = f"{_machine(record)}: training"
+            speeds = found.setdefault((name, title), Speeds(title))
+            for dataset, row in _rows(record, file).items():
                 rates = {
-                    system: float(row[name])
-                    for name, system in systems.items()
-                    if isinstance(row.get(name), int | float) and row[name] > 0
+                    system: float(row[column])
+                    for column, system in systems.items()
+                    if isinstance(row.get(column), int | float) and row[column] > 0
                 }
                 if len(rates) > 1:
                     speeds.rates[dataset] = rates
@@ -104,16 +104,21 @@ def _of_runs(files: list[Path]) -> list[Speeds]:
     return list(found.values())
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
-    try:
-        records = [
-            json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()
-        ]
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file}: expected a record as JSON in each line ({error})") from error
-    if not records or not all(isinstance(record, dict) for record in records):
-        raise DataError(f"{file}: expected a record as JSON in each line: choose another file")
-    return records
+def _machine(record: dict[str, Any]) -> str:
+    hardware = record.get("hardware")
+    known = hardware if isinstance(hardware, dict) else {}
+    return str(known.get("gpu") or known.get("cpu") or "unknown hardware")
+
+
+def _rows(record: dict[str, Any], file: Path) -> dict[str, dict[str, Any]]:
+    """The row of each data set, checked."""
+    rows = record.get("rows")
+    if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
+        raise DataError(
+            f"{file}: expected a row for each data set in the records of {record['benchmark']}, got "
+            f"{shortened(rows)}: choose another file"
+        )
+    return rows
 
 
 def draw_speed(paths: Sequence[str | Path], path: str | Path) -> None:

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from diffpool.settings import show_value
+from diffpool.viz.figure import new_figure
+from diffpool.viz.palette import COLORS, GRAY
 
 COLUMNS = 4
-COLOR, LIGHT, MEAN = "#3b6ea5", "#a9c0d9", "#c2513b"
+TRIAL, MEAN = COLORS[0], COLORS[5]
 
 
 class TrialLike(Protocol):
@@ -49,7 +50,7 @@ def marginal_means(trials: Sequence[TrialLike]) -> dict[str, dict[str, float]]:
 
 
 def draw_tuning(trials: Sequence[TrialLike], path: str | Path) -> bool:
-    """Draw a panel for each setting: every trial, and the mean of each value; save it as a PNG file.
+    """Draw a panel for each setting: every trial, and the mean of each value; save it as PNG, SVG or PDF.
 
     Trials that were stopped early are hollow. Returns False, without a picture, if no setting has several values.
     """
@@ -58,22 +59,21 @@ def draw_tuning(trials: Sequence[TrialLike], path: str | Path) -> bool:
         return False
     columns = min(len(means), COLUMNS)
     rows = math.ceil(len(means) / columns)
-    figure = Figure(figsize=(2.9 * columns, 2.6 * rows), dpi=110, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     known = [trial for trial in trials if trial.validation_loss is not None]
     regression = known[0].validation_accuracy is None
-    for own, (name, values) in zip(axes.flat, means.items(), strict=False):
-        _draw_setting(own, known, name, values)
-    for unused in axes.flat[len(means) :]:
-        unused.set_axis_off()
-    for first in axes[:, 0]:
-        first.set_ylabel("validation loss" if regression else "validation accuracy")
-        if regression and all(_score(trial) > 0 for trial in known):
-            first.set_yscale("log")  # a bad learning rate would hide everything else
-    figure.suptitle(
-        f"{len(known)} trials, red: mean of each value, hollow: stopped early", fontsize=10
-    )
-    figure.savefig(path)
+    with new_figure(2.9 * columns, 2.6 * rows, path) as figure:
+        axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for own, (name, values) in zip(axes.flat, means.items(), strict=False):
+            _draw_setting(own, known, name, values)
+        for unused in axes.flat[len(means) :]:
+            unused.set_axis_off()
+        for first in axes[:, 0]:
+            first.set_ylabel("validation loss" if regression else "validation accuracy")
+            if regression and all(_score(trial) > 0 for trial in known):
+                first.set_yscale("log")  # a bad learning rate would hide everything else
+        figure.suptitle(
+            f"{len(known)} trials; line: mean of each value; hollow: stopped early", fontsize=9
+        )
     return True
 
 
@@ -85,14 +85,14 @@ def _draw_setting(
     x = np.array([places[show_value(trial.settings[name])] for trial in trials]) + jitter
     y = np.array([_score(trial) for trial in trials])
     stopped = np.array([trial.stopped for trial in trials])
-    axes.scatter(x[~stopped], y[~stopped], s=16, color=COLOR, zorder=2)
-    axes.scatter(x[stopped], y[stopped], s=14, facecolors="none", edgecolors=LIGHT, zorder=1)
+    axes.scatter(x[~stopped], y[~stopped], s=16, color=TRIAL, zorder=2)
+    axes.scatter(x[stopped], y[stopped], s=14, facecolors="none", edgecolors=GRAY, zorder=1)
     axes.plot(
         range(len(means)), list(means.values()), color=MEAN, marker="_", markersize=16, zorder=3
     )
-    axes.set_xticks(range(len(means)), list(means), fontsize=8)
+    axes.set_xticks(range(len(means)), list(means))
     axes.set_xlim(-0.5, len(means) - 0.5)
-    axes.set_title(f"{name}: {_range(means):.2g}", fontsize=9)
+    axes.set_title(f"{name}: {_range(means):.2g}")
 
 
 def _score(trial: TrialLike) -> float:

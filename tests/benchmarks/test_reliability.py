@@ -47,3 +47,12 @@ def test_the_figure_has_the_runs_with_counts_and_adds_up_their_folds(tmp_path: P
     assert sum(counts["member_reliability"]["graphs"]) == 3 * 5 * 40
     reliability.draw(found, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_help_draws_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(reliability, "PICTURE", tmp_path / "picture.png")
+    monkeypatch.setattr("sys.argv", ["reliability", "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        reliability.main()
+    assert stopped.value.code == 0
+    assert not list(tmp_path.iterdir())

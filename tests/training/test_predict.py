@@ -23,7 +23,7 @@ from diffpool.data.jsonl import write_jsonl
 from diffpool.errors import DataError, ModelError, SettingError
 from diffpool.experiments import METHODS, settings_for, train_once
 from diffpool.training import write_predictions
-from diffpool.training.predict import _cell
+from diffpool.training.prediction_files import _cell
 
 SMALL = ["--epochs", "2", "--device", "cpu", "--hidden", "8"]
 

@@ -52,11 +52,22 @@ def test_one_training_and_a_regression_are_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_without_a_finite_loss_there_is_nothing_to_draw(tmp_path: Path) -> None:
+    curves = read_curves(training(tmp_path / "a", [float("nan")], None))
+    with pytest.raises(DataError, match="expected a finite loss or accuracy"):
+        draw_curves([curves], tmp_path / "c.png")
+    assert not (tmp_path / "c.png").exists()
+
+
 def test_results_of_evaluate_have_no_curves(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text('{"key": "a", "fold": 0, "accuracy": 50.0}\n')
     with pytest.raises(DataError, match="which contain no training curves: give the model"):
         read_curves(tmp_path / "r.jsonl")
-    for content in ("", "nonsense\n", "3\n", '{"epoch": 1}\n'):
+    words = training(tmp_path / "words", [1.0]) / "metrics.jsonl"
+    for content in (
+        *("", "nonsense\n", "3\n", '{"epoch": 1}\n'),
+        words.read_text().replace("1.0", '"low"'),
+    ):
         (tmp_path / "r.jsonl").write_text(content)
         with pytest.raises(DataError, match="expected the metrics of an epoch"):
             read_curves(tmp_path / "r.jsonl")

@@ -41,6 +41,13 @@ def test_the_last_row_of_a_data_set_counts_and_failures_are_left_out(tmp_path: P
     assert (tmp_path / "s.svg").read_text().startswith("<?xml")
 
 
+def test_the_speeds_of_two_machines_are_two_panels(tmp_path: Path) -> None:
+    first = record("cpu_step", A={"default": 10.0, "pyg": 1.0})
+    second = {**first, "hardware": {"cpu": "slide rule", "gpu": None}}
+    titles = [own.title for own in read_speeds([write(tmp_path / "r.jsonl", first, second)])]
+    assert titles == ["abacus: training", "slide rule: training"]
+
+
 def test_every_column_of_the_benchmark_has_a_name() -> None:
     assert CROSS_VALIDATION.keys() == OURS.keys() | PEERS.keys()
 
@@ -55,6 +62,9 @@ def test_the_records_of_the_repository_are_read() -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"compares speeds .* got graclus: choose another file"):
         read_speeds([write(tmp_path / "a.jsonl", {"benchmark": "graclus"})])
+    for rows in ({}, {"rows": [1]}, {"rows": {"A": 1}}):
+        with pytest.raises(DataError, match="expected a row for each data set in the records of"):
+            read_speeds([write(tmp_path / "a.jsonl", {"benchmark": "cpu_step", **rows})])
     (tmp_path / "b.jsonl").write_text("{\n")
     with pytest.raises(DataError, match="expected a record as JSON in each line"):
         read_speeds([tmp_path / "b.jsonl"])

@@ -47,9 +47,16 @@ def test_targets_are_compared_by_their_loss() -> None:
 @pytest.mark.parametrize(
     "trials", [TRIALS, [trial(None, 0.1, hidden=4), trial(None, 9.0, hidden=8)]]
 )
-def test_the_picture_is_written(trials: list[Trial], tmp_path: Path) -> None:
+def test_the_picture_is_written_in_the_format_of_its_name(
+    trials: list[Trial], tmp_path: Path
+) -> None:
     assert draw_tuning(trials, tmp_path / "tuning.png")
     assert (tmp_path / "tuning.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("a.svg", "b.svg"):
+        assert draw_tuning(trials, tmp_path / name)
+    text = (tmp_path / "a.svg").read_text()
+    assert "<!-- hidden: " in text
+    assert text == (tmp_path / "b.svg").read_text()
 
 
 def test_without_anything_to_compare_there_is_no_picture(tmp_path: Path) -> None:

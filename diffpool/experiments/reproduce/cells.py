@@ -24,7 +24,7 @@ from diffpool.experiments.records import Record
 from diffpool.experiments.reproduce.published import PUBLISHED_FOLDS
 
 FOLDS = 10
-TRIALS = 6  # points of the search space to try, the same for every row
+TRIALS = 12  # points of the search space to try, the same for every row
 FINAL_RUNS = 3
 MEMBERS = 10  # of an ensemble
 KERNEL_REPEATS = 3
@@ -62,7 +62,7 @@ _NOT_AVAILABLE = (
 DATASETS = {
     data.name: data
     for data in (
-        DataSet("ENZYMES", 600, 32.6, 300, 200, 40, ("attributes", "labels"), True),
+        DataSet("ENZYMES", 600, 32.6, 300, 300, 80, ("attributes", "labels"), True),
         DataSet("DD", 1178, 284.3, 60, 60, 20, ("labels",), True),
         DataSet(
             *("REDDIT-MULTI-12K", 11929, 391.4, 40, 60, 20, _DEGREES, False), needs=_NOT_AVAILABLE
@@ -165,7 +165,7 @@ def search_space(method: Method) -> Grid:
     plain = a.readout in ("sum", "mean", "max")
     grid: list[tuple[str, tuple[Any, ...]]] = []
     if plain:
-        grid.append(("readout", ("sum", "mean", "max")))
+        grid.append(("readout", ("sum", "max", "mean")))
     if plain and a.poolings:
         grid.append(("every_level", (False, True)))
     if a.readout not in ("sort", "fields") and a.conv != "s2v":
@@ -179,7 +179,7 @@ def search_space(method: Method) -> Grid:
 def fixed_settings(method: Method) -> dict[str, Any]:
     """The settings that `nested` fixes, for the methods that have them."""
     a = method.architecture
-    fixed: dict[str, Any] = {}
+    fixed: dict[str, Any] = {"monitor": "accuracy"}
     if a.readout not in ("sort", "fields"):  # these have their own layers
         fixed["head"] = (64,)
     if a.poolings and a.pooler == "diffpool" and method.training.link_weight:

@@ -1,14 +1,10 @@
-"""Protocols: named ways to measure accuracy. docs/protocols.md compares them; never mix two of them in one table.
-
-A protocol for neural networks is a pure function: given the plan of a run and the models trained so far, it returns the
-models to train, and the accuracy of each fold whose models are trained. `NetworkRun` does the training and recording.
-"""
+"""The protocol nested: settings chosen on an inner hold-out, and tested on graphs that the choice never saw."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -19,10 +15,9 @@ import numpy as np
 
 from diffpool.data import Fold, hold_out, stratified_folds
 from diffpool.errors import SettingError, TrainingError, did_you_mean
-from diffpool.experiments.grid import DEFAULT_GRID, Grid, parse_grid
-from diffpool.experiments.methods import METHOD_SETTINGS, Method, with_settings
+from diffpool.experiments.grid import DEFAULT_GRID, Grid
+from diffpool.experiments.methods import METHOD_SETTINGS
 from diffpool.experiments.plan import (
-    FOLDS,
     FoldScore,
     Plan,
     Results,
@@ -32,13 +27,9 @@ from diffpool.experiments.plan import (
     make_task,
     member_tasks,
 )
-from diffpool.experiments.protocol_names import (
-    KERNEL_PROTOCOL_SUMMARIES,
-    PROTOCOL_SUMMARIES,
-    REFITS,
-    SAMPLERS,
-)
-from diffpool.experiments.records import REGRESSION_METRICS
+from diffpool.experiments.protocol_names import PROTOCOL_SUMMARIES, REFITS, SAMPLERS
+from diffpool.experiments.protocols.fold_scores import ensemble_score, mean_metrics, mean_scores
+from diffpool.experiments.protocols.neural import NeuralProtocol
 from diffpool.experiments.selection import (
     MAX_POINTS,
     Point,
@@ -49,95 +40,12 @@ from diffpool.experiments.selection import (
 )
 from diffpool.experiments.status import Leader, Search
 from diffpool.training.cohort import Cohort
-from diffpool.training.ensemble import ensemble_scores, mean_outputs
-from diffpool.training.metrics import class_scores, regression_metrics
 
 SHOWN = 5  # settings in a display
 
 
-class _Protocol:
-    def losers(self, tasks: Sequence[Task], cohort: Cohort) -> list[int]:
-        """The models of a cohort that need no further training after this epoch."""
-        return []
-
-    def search(self, plan: Plan, done: Results) -> Search | None:
-        """The progress of a search for settings; None if the protocol does not search, or in several folds."""
-        return None
-
-
 @dataclass(frozen=True)
-class Paper(_Protocol):
-    """Report the epoch with the best mean held-out accuracy over the folds: no test set, no early stopping."""
-
-    name: ClassVar[str] = "paper"
-    summary: ClassVar[str] = PROTOCOL_SUMMARIES["paper"]
-
-    def models(self, plan: Plan) -> int:
-        return len(plan.fold_indices())
-
-    def tasks(self, plan: Plan, done: Results) -> list[Task]:
-        tasks = []
-        none = np.empty(0, np.int64)
-        for repeat, number in plan.fold_indices():
-            fold = plan.folds[repeat][number]
-            held_out = Fold(np.union1d(fold.train, fold.validation), fold.test, none)
-            to_the_end = {"patience": plan.method.training.epochs}
-            tasks.append(make_task(plan, repeat, number, "fold", 0, held_out, to_the_end))
-        return tasks
-
-    def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
-        tasks = self.tasks(plan, done)
-        scores = []
-        for repeat, folds in enumerate(plan.folds):
-            own, tasks = tasks[: len(folds)], tasks[len(folds) :]
-            if not all(task.name in done for task in own):
-                continue
-            curves = np.array([done[task.name].curve for task in own])  # [folds, epochs]
-            best = int(curves.mean(0).argmax())
-            for fold, (task, curve) in enumerate(zip(own, curves.tolist(), strict=True)):
-                details = {"own_best_accuracy": 100 * max(curve)}
-                details["own_best_epoch"] = curve.index(max(curve)) + 1
-                result = (done[task.name],)
-                scores.append(FoldScore(repeat, fold, curve[best], best + 1, task, result, details))
-        return scores
-
-
-@dataclass(frozen=True)
-class Tenfold(_Protocol):
-    """Choose the epoch by the loss on a tenth of the training part; report the accuracy on the test fold."""
-
-    name: ClassVar[str] = "tenfold"
-    summary: ClassVar[str] = PROTOCOL_SUMMARIES["tenfold"]
-
-    def models(self, plan: Plan) -> int:
-        return len(plan.fold_indices()) * plan.method.training.ensemble
-
-    def tasks(self, plan: Plan, done: Results) -> list[Task]:
-        return [task for r, f in plan.fold_indices() for task in self._members(plan, r, f)]
-
-    def _members(self, plan: Plan, repeat: int, fold: int) -> list[Task]:
-        if plan.method.training.ensemble > 1:
-            return member_tasks(plan, repeat, fold, "member")
-        return [make_task(plan, repeat, fold, "fold", 0, plan.folds[repeat][fold])]
-
-    def scores(self, plan: Plan, done: Results) -> list[FoldScore]:
-        scores = []
-        for repeat, fold in plan.fold_indices():
-            tasks = self._members(plan, repeat, fold)
-            if not all(task.name in done for task in tasks):
-                continue
-            results = tuple(done[task.name] for task in tasks)
-            if len(tasks) > 1:
-                scores.append(ensemble_score(repeat, fold, tasks, results))
-                continue
-            accuracy, epoch = results[0].test_accuracy, results[0].epoch
-            details = {"metrics": results[0].test_metrics} if accuracy is None else _scores(results)
-            scores.append(FoldScore(repeat, fold, accuracy, epoch, tasks[0], results, details))
-        return scores
-
-
-@dataclass(frozen=True)
-class Nested(_Protocol):
+class Nested(NeuralProtocol):
     """Errica et al. (2020): choose the settings on an inner hold-out; report the mean test accuracy of three runs.
 
     With an ensemble, its members replace the three runs: a greedy selection gives each of them its settings, and the
@@ -238,9 +146,9 @@ class Nested(_Protocol):
             mean = None
             if results[0].test_accuracy is not None:
                 mean = fmean(r.test_accuracy for r in results if r.test_accuracy is not None)
-                details |= _scores(results)
+                details |= mean_scores(results)
             else:
-                details["metrics"] = _mean_metrics(results)
+                details["metrics"] = mean_metrics(results)
             scores.append(FoldScore(repeat, fold, mean, epoch, final[0], trained, details))
         return scores
 
@@ -385,124 +293,3 @@ def _run_scores(result: Trained) -> dict[str, Any]:
     if result.test_accuracy is not None:
         return {"accuracy": 100 * result.test_accuracy}
     return {"metrics": result.test_metrics}
-
-
-def _mean_metrics(results: Sequence[Trained]) -> dict[str, Any]:
-    """The mean of each metric over several runs; None where one is undefined."""
-    found = [result.test_metrics for result in results if result.test_metrics is not None]
-    means: dict[str, Any] = {"graphs": found[0]["graphs"]}
-    for name in REGRESSION_METRICS:
-        values = [own[name] for own in found]
-        means[name] = None if None in values else fmean(values)
-    return means
-
-
-def _scores(results: Sequence[Trained]) -> dict[str, Any]:
-    """`scores`: the mean of the scores of these models; nothing if a checkpoint of an earlier version lacks them."""
-    found = [result.test_metrics for result in results if result.test_metrics is not None]
-    if len(found) < len(results):
-        return {}
-    values = {name: [own[name] for own in found] for name in found[0]}
-    return {"scores": {name: None if None in v else fmean(v) for name, v in values.items()}}
-
-
-def ensemble_score(
-    repeat: int, fold: int, tasks: Sequence[Task], results: Sequence[Trained]
-) -> FoldScore:
-    """The score of the mean of the models of a fold, with those of its members as details."""
-    tested = [result.held_out for result in results if result.held_out is not None]
-    y, outputs = tested[0].y, np.stack([own.outputs for own in tested])
-    epoch = round(fmean(result.epoch for result in results))
-    members = {
-        "members": len(tested),
-        "seeds": [task.method.training.seed for task in tasks],
-        "epochs": [result.epoch for result in results],
-    }
-    if y.ndim > 1:  # targets
-        metrics = regression_metrics(y, mean_outputs(outputs))
-        details = {"metrics": metrics, **members}
-        details["member_metrics"] = [result.test_metrics for result in results]
-        return FoldScore(repeat, fold, None, epoch, tasks[0], tuple(results), details)
-    scores = ensemble_scores(y, outputs)
-    accuracy = scores.pop("accuracy") / 100
-    members["scores"] = class_scores(y, mean_outputs(outputs))
-    return FoldScore(repeat, fold, accuracy, epoch, tasks[0], tuple(results), members | scores)
-
-
-@dataclass(frozen=True)
-class InnerCV:
-    """For kernels: choose C and h by cross-validation of the training part; report the accuracy on the test fold."""
-
-    name: ClassVar[str] = "inner-cv"
-    summary: ClassVar[str] = KERNEL_PROTOCOL_SUMMARIES["inner-cv"]
-
-    folds: int = FOLDS  # inner folds of the training part
-
-
-Protocol = Paper | Tenfold | Nested
-PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (Paper(), Tenfold(), Nested())}
-KERNEL_PROTOCOLS = {p.name: p for p in (InnerCV(),)}
-
-
-def choose_protocol(
-    name: str,
-    grid: Sequence[str] | None = None,
-    fixed: Mapping[str, Any] | None = None,
-    trials: int | None = None,
-    inner_folds: int = 1,
-) -> Protocol:
-    """The protocol with this name.
-
-    `grid`: for the protocol nested, see `parse_grid`; by default its usual grid without the `fixed` settings. `trials`:
-    the number of points of the grid to try, by default all. `inner_folds`: folds of the selection, 1 for a hold-out.
-    """
-    if name not in PROTOCOLS:
-        hint = did_you_mean(name, PROTOCOLS)
-        if name in KERNEL_PROTOCOLS:
-            hint = ", which is for kernels only"
-        raise SettingError(
-            f"expected one of the protocols {', '.join(PROTOCOLS)}, got {name!r}{hint}"
-        )
-    protocol, fixed = PROTOCOLS[name], fixed or {}
-    if not isinstance(protocol, Nested) and (trials is not None or inner_folds != 1):
-        raise SettingError(
-            f"the protocol {name} takes no trials or inner folds: only nested searches over settings"
-        )
-    if isinstance(protocol, Paper):
-        for setting in ("patience", "monitor"):
-            if setting in fixed:
-                raise SettingError(
-                    f"the protocol paper trains to the last epoch: {setting} does not apply"
-                )
-    if isinstance(protocol, Nested):
-        given = parse_grid(grid or ())
-        if both := [name for name, _ in given if name in fixed]:
-            raise SettingError(
-                f"{both[0]} is given both as a setting and in the grid: remove one of them"
-            )
-        usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
-        return replace(protocol, grid=given or usual, trials=trials, inner_folds=inner_folds)
-    if grid:
-        raise SettingError(
-            f"the protocol {name} does not use a grid: only nested searches over settings"
-        )
-    return protocol
-
-
-def choose_kernel_protocol(name: str) -> InnerCV:
-    """The protocol for kernels with this name."""
-    if name not in KERNEL_PROTOCOLS:
-        hint = did_you_mean(name, KERNEL_PROTOCOLS)
-        if name in PROTOCOLS:
-            hint = ", which is for neural networks"
-        raise SettingError(
-            f"expected the protocol {', '.join(KERNEL_PROTOCOLS)} for a kernel, got {name!r}{hint}"
-        )
-    return KERNEL_PROTOCOLS[name]
-
-
-def needs_edges(method: Method, protocol: Protocol) -> bool | None:
-    """Whether any model of a run needs edge features; None if some use them where they exist."""
-    tried = protocol.points if isinstance(protocol, Nested) else [{}]
-    wanted = [with_settings(method, point).architecture.edges for point in tried]
-    return True if True in wanted else None if None in wanted else False
