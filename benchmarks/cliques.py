@@ -1,8 +1,8 @@
-"""A generated data set with dense and sparse parts that are known: cliques, and paths, cycles or trees.
+"""A generated data set with known dense and sparse parts: cliques, and paths, cycles or trees.
 
-Every graph has two cliques and two sparse parts, joined in a ring by single edges. Both sparse parts are paths, cycles
-or binary trees, which is the class of the graph. The features of a node are its degree and random numbers, so that all
-nodes differ.
+Every graph has two cliques and two sparse parts, joined in a ring by single edges. The class of a graph is the kind of
+its sparse parts: paths, cycles or binary trees. The features of a node are its degree and random numbers, so all nodes
+differ.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
 
 KINDS = ("path", "cycle", "tree")
-CLIQUES, PARTS = (6, 13), (8, 17)  # sizes, without the upper end
+CLIQUES, PARTS = (6, 13), (8, 17)  # sizes; the upper end is excluded
 CODE, SCALE = 4, 0.3  # number of random features, standard deviation
 
 

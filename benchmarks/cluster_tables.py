@@ -45,20 +45,17 @@ class Data:
         return self.row["structure"].get(name)
 
 
-Found = tuple[
-    str, list[bool]
-]  # a figure and, for each seed, whether the claim holds; empty: undefined
+# A figure and, for each seed, whether the claim holds; the list is empty if the measure is undefined.
+Found = tuple[str, list[bool]]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what is measured of it, and the rule that decides in each seed."""
+    """A sentence of the paper, what is measured, and the rule that decides for each seed whether it holds."""
 
     quote: str
     measured: str
-    look: Callable[[Data], Found] | None = (
-        None  # None: the sentence says nothing that can be measured
-    )
+    look: Callable[[Data], Found] | None = None  # None if nothing is measured
 
 
 def _less(low: Sequence[float], high: Sequence[float]) -> list[bool]:
@@ -176,7 +173,7 @@ def _sparse_spread(data: Data) -> Found:
     values, before = data.of("sparse_spread"), data.of("sparse_spread", "untrained")
     if not values or not data.of(
         "dense_spread"
-    ):  # everything is sparse: there is nothing to compare
+    ):  # without dense parts, there is nothing to compare
         return "–", []
     return f"{_show(values)} ({_show(before)})", [value >= 1 for value in values]
 
@@ -304,156 +301,171 @@ HIERARCHY = (
     ),
     Claim(
         "Node cluster membership is determined by taking the argmax of its cluster assignment probabilities.",
-        "entropy of the rows of S / log k; the argmax says much if it is below 0.5",
+        "entropy of the rows of S / log k; holds below 0.5; the argmax says little about a nearly uniform row",
         _hard,
     ),
     Claim(
         "even when learning cluster assignment based solely on the graph classification objective, DiffPool can still "
         "capture the hierarchical community structure",
-        "adjusted Rand index (planted communities, otherwise Louvain) of both poolings, classification loss alone / "
-        "before training",
+        "adjusted Rand index with the planted (otherwise Louvain) communities, after each of two poolings: "
+        "classification loss alone / before training; holds if training increases both",
         _communities,
     ),
     Claim(
         "significant improvement in membership assignment quality with link prediction auxiliary objectives",
-        "adjusted Rand index, link weight 1 / 0",
+        "adjusted Rand index, link weight 1 / 0; holds if higher with 1",
         _link_quality,
     ),
 )
 DENSITY = (
     Claim(
         "DiffPool learns to collapse nodes into soft clusters in a non-uniform way",
-        "effective number of clusters / used clusters; non-uniform if below 0.9",
+        "effective number of clusters / number of used clusters; holds below 0.9",
         _uneven,
     ),
     Claim(
         "with a tendency to collapse densely-connected subgraphs into clusters",
-        "distinct clusters compared with chance, dense / sparse parts; graphs in which it is less for dense parts",
+        "number of distinct clusters compared with chance, dense / sparse parts; share of graphs in which it is lower "
+        "for dense parts; holds if the share is above 50 %",
         _dense_collapse,
     ),
     Claim(
         "a tendency to collapse densely-connected subgraphs",
-        "edge by edge: correlation between the overlap of an edge and lying within a cluster (before training)",
+        "correlation over edges between the share of common neighbors and lying within a cluster (before training); "
+        "holds above 0",
         _contraction,
     ),
     Claim(
         "GNNs can efficiently perform message-passing on dense, clique-like subgraphs (due to their small diameters)",
-        f"mean diameter of dense parts; holds up to {HOPS}, the layers of the pooling network",
+        f"mean diameter of dense parts; holds up to {HOPS}, the number of layers of the pooling network",
         _dense_diameter,
     ),
     Claim(
         "pooling together nodes in such a dense subgraph is not likely to lead to any loss of structural information",
-        "adjacent pairs among the pairs of nodes pooled together in dense / sparse parts; holds from 90 %",
+        "share of adjacent pairs among the pairs of nodes pooled together, dense / sparse parts; holds if at least "
+        "90 % in dense parts",
         _adjacent,
     ),
     Claim(
         "This intuitively explains why collapsing dense subgraphs is a useful pooling strategy",
-        "rank correlation over models between that tendency (edge by edge) and the test accuracy; holds if above 0 "
-        "with p < 0.05",
+        "rank correlation over models between that tendency (the correlation over edges) and the test accuracy; holds "
+        "above 0 with p < 0.05",
         _useful,
     ),
     Claim(
         "given the high-diameter induced by sparsity, GNN message-passing may fail to capture these structures",
-        f"mean diameter of dense / sparse parts; holds if it is above {2 * HOPS} for sparse parts: the pooling network "
-        "sees nothing that is near both ends",
+        f"mean diameter of dense / sparse parts; holds above {2 * HOPS} in sparse parts, where no node is within reach "
+        "of both ends",
         _diameter,
     ),
     Claim(
         "by separately pooling distinct parts of a sparse subgraph, DiffPool can learn to capture the meaningful "
         "structures",
-        "distinct clusters in sparse parts compared with chance (before training); separate from 1",
+        "number of distinct clusters in sparse parts compared with chance (before training); holds from 1",
         _sparse_spread,
     ),
 )
 SIMILARITY = (
     Claim(
         "nodes with both similar input features and neighborhood structure will have similar cluster assignment",
-        "correlation between the differences of neighborhoods and of rows of S",
+        "correlation over pairs of nodes between the difference of their neighborhoods and the difference of their "
+        "rows of S; holds above 0",
         _similar,
     ),
     Claim(
         "will have similar cluster assignment",
-        "difference of the neighborhoods / features of distant nodes in the same cluster, compared with different "
-        "clusters; similar below 1",
+        "difference between the neighborhoods / features of distant nodes in the same cluster, relative to those in "
+        "different clusters; holds below 1 for neighborhoods",
         _alike,
     ),
     Claim(
         "2 nodes, although far away, have exactly the same neighborhood structure and features […] the pooling network "
         "is forced to assign them into the same cluster",
-        "largest difference between their rows of S; also `tests/analysis/test_views.py`, on a path",
+        "largest difference between their rows of S; holds below 0.001; also checked in `tests/analysis/test_views.py`",
         _twins,
     ),
     Claim(
         "In some cases we do observe that disconnected nodes are pooled together.",
-        "used clusters whose nodes form several pieces",
+        "share of used clusters whose nodes are not connected within the cluster; holds above 0",
         _disconnected,
     ),
     Claim(
         "nodes are identifiable via their features. This holds in many real datasets",
-        "nodes unlike all others of their graph, by features / with neighborhood; holds from 90 % with neighborhood",
+        "share of nodes that differ from all others in their graph, by features / by neighborhood; holds above 90 % by "
+        "neighborhood",
         _identifiable,
     ),
     Claim(
         "some chemistry molecular graph datasets contain many nodes that are structurally similar, and assignment "
         "network is observed to pool together nodes that are far away",
-        "not measured here: the records have no molecules; `diffpool analyze` measures it on any data",
+        "not measured here, because the records contain no molecules; `diffpool analyze` measures it on any data",
     ),
     Claim(
         "The auxiliary link prediction objective is observed to also help discouraging nodes that are far away to be "
         "pooled together.",
-        "distant pairs within clusters, compared with all pairs, link weight 1 / 0",
+        "share of distant pairs within clusters relative to all pairs, link weight 1 / 0; holds if lower with 1",
         _distance,
     ),
     Claim(
         "it is possible to use more sophisticated GNN aggregation function such as high-order moments to distinguish "
         "nodes that are similar in structure and feature space",
-        "nodes that means / any aggregation can tell from all others; holds if any aggregation adds 1 %",
+        "share of nodes that means / arbitrary aggregations can at best distinguish from all others; holds if the "
+        "second is higher by at least one percentage point",
         _moments,
     ),
-    Claim("The overall framework remains unchanged.", "a property of the design (`--conv gin`)"),
+    Claim(
+        "The overall framework remains unchanged.",
+        "a property of the design; for example, `--conv gin`",
+    ),
 )
 NUMBERS = (
     Claim(
         "the assignment varies according to the depth of the network and C",
-        f"used clusters with C = {SMALLEST}, {LARGEST}; with one layer, four layers; holds if both differ by 10 %",
+        f"number of used clusters with C = {SMALLEST}, {LARGEST}; with one layer, four layers; holds if both pairs "
+        "differ by more than 10 %",
         _varies,
     ),
     Claim(
         "With larger C, the pooling GNN can model more complex hierarchical structure.",
-        f"effective number of clusters, C = {SMALLEST} → {LARGEST}",
+        f"effective number of clusters, C = {SMALLEST} → {LARGEST}; holds if it grows",
         _complex,
     ),
     Claim(
         "The trade-off is that very large C results in more noise",
-        f"sd of the test accuracy over seeds, C = {SMALLEST} → {LARGEST}",
+        f"sd of the test accuracy over seeds, C = {SMALLEST} → {LARGEST}; holds if it grows",
         _noise,
     ),
-    Claim("and less efficiency", f"time per epoch, C = {LARGEST} / {SMALLEST}", _efficiency),
+    Claim(
+        "and less efficiency",
+        f"time per epoch, C = {LARGEST} / {SMALLEST}; holds above 1",
+        _efficiency,
+    ),
     Claim(
         "the pooling net learns to use the appropriate number of clusters by end-to-end training",
-        f"used of allowed clusters, C = {SMALLEST} → {LARGEST}; holds if the used ones grow more slowly",
+        f"used of allowed clusters, C = {SMALLEST} → {LARGEST}; holds if the used ones grow more slowly; for "
+        "comparison, the number of Louvain communities",
         _appropriate,
     ),
     Claim(
         "although we globally set the number of clusters to be 25 % of the nodes, the assignment GNN automatically "
         "learns the appropriate number of meaningful clusters to assign for these different graphs",
-        "correlation over graphs between the used share of the clusters and the number of Louvain communities per node "
-        "(before training)",
+        "correlation over graphs between the share of used clusters and the number of Louvain communities per node "
+        "(before training); holds above 0",
         _follows,
     ),
     Claim(
         "some clusters might not be used by the assignment matrix",
-        f"used of allowed clusters, C = {USUAL}",
+        f"used of allowed clusters, C = {USUAL}; holds if fewer are used",
         _unused,
     ),
     Claim(
         "Column corresponding to unused cluster has low values for all nodes.",
-        "largest entry in a column of an unused / used cluster; holds if less than half",
+        "largest entry in the column of an unused / used cluster; holds if that of unused clusters is less than half",
         _low_columns,
     ),
     Claim(
         "nodes are assigned predominantly into 3 clusters",
-        f"clusters that hold 90 % of the nodes, C = {USUAL}",
+        f"number of clusters that hold 90 % of the nodes, C = {USUAL}; holds up to 3.5",
         _three,
     ),
 )
@@ -496,7 +508,7 @@ def summary() -> str | None:
 
 
 def _mark(decided: list[bool]) -> str:
-    """After the figure of a data set: whether the claim holds in all, no or some seeds."""
+    """A mark after the figure of a data set: whether the claim holds for all, no or some seeds."""
     if not decided:
         return ""
     return " ✓" if all(decided) else " ~" if any(decided) else " ✗"
@@ -520,7 +532,7 @@ def sizes() -> str | None:
     if not found:
         return None
     lines = [
-        "| data set | C | used of allowed, link 1 | link 0 | test accuracy, link 1 | link 0 | ms an epoch and model "
+        "| data set | C | used of allowed, link 1 | link 0 | test accuracy, link 1 | link 0 | ms per epoch and model "
         "| parameters |",
         "|---|---|---|---|---|---|---|---|",
     ]

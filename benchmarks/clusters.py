@@ -1,10 +1,10 @@
 """Does section 4.4 of the paper hold? Clusters of DiffPool by their maximum number C, the depth and the losses.
 
-On each data set, models with C clusters (5, 10, 25 and 50 % of the nodes; 5, 20 and 50), and with other depths, are
-trained with each of four objectives: link weight 1, 0.1 and 0, and the classification loss alone. All objectives and
-seeds of one architecture are trained side by side, on the same split for each seed. Their clusters are analyzed on test
-graphs (`diffpool.analysis`), together with those of the models before training. There is one record for each data set;
-docs/analysis.md shows the last ones.
+On each data set, models with different C (5, 10, 25 and 50 % of the nodes; 5, 20 and 50) and depths are trained with
+four objectives: link weights 1, 0.1 and 0, and the classification loss alone. All objectives and seeds of an
+architecture are trained side by side; models with the same seed have the same split. Their clusters are analyzed on
+test graphs (`diffpool.analysis`), before and after training. There is one record for each data set; docs/analysis.md
+shows the latest ones.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ OBJECTIVES: dict[str, dict[str, float]] = {
 }
 EPOCHS = {"ENZYMES": 100, "PROTEINS": 60, "DD": 40, "COLLAB": 20, "embedded": 40, "cliques": 40}
 DATASETS = "ENZYMES,DD,COLLAB,embedded,cliques"
-LEFT_OUT = {  # of the records: measures that the page does not show
+LEFT_OUT = {  # measures that the page does not show and that are not recorded
     *("used_share", "dense_nodes", "sparse_nodes", "dense_per_node", "sparse_per_node"),
     *("same_pair", "same_edge", "same_dense", "same_sparse"),
     *("distance", "distance_in_cluster", "far_twins"),
 }
-BATCH = 20  # graphs, when clusters are computed
+BATCH = 20  # graphs per batch when clusters are computed
 
 
 def load(name: str, data_dir: str | None, max_graphs: int | None) -> GraphDataset:
-    """A data set, or a random choice of its graphs."""
+    """A data set, or a random sample of its graphs."""
     if name == "embedded":
         return embedded(max_graphs or 2000)
     if name == "cliques":
@@ -111,7 +111,7 @@ def analyzed(
 ) -> list[dict[str, float]]:
     """The mean of each measure over these graphs, for each pooling of one model.
 
-    `follows_communities` is the correlation over the graphs between the used share of the clusters and the number of
+    `follows_communities` is the correlation over the graphs between the share of used clusters and the number of
     Louvain communities per node.
     """
     model.eval()
@@ -141,7 +141,7 @@ def _correlation(points: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def train(tasks: list[Task], dataset: GraphDataset, chosen: Any, graphs: Graphs) -> dict[str, Any]:
-    """Train the models of these tasks side by side and analyze their clusters before and after the training."""
+    """Train the models of these tasks side by side; analyze their clusters before and after training."""
     architecture = tasks[0].method.architecture
     hops = architecture.assignment_layers or architecture.layers_before
     cohort = make_cohort(tasks, dataset)
@@ -160,7 +160,9 @@ def train(tasks: list[Task], dataset: GraphDataset, chosen: Any, graphs: Graphs)
         return row
 
     for seed in range(chosen.seeds):
-        look(seed, "untrained")  # the seeds of the first objective; the others start from the same
+        look(
+            seed, "untrained"
+        )  # models of the first objective; the others start from the same parameters
     seconds, curves = [], []
     while not cohort.finished:
         rows = cohort.train_epoch()
@@ -178,7 +180,7 @@ def train(tasks: list[Task], dataset: GraphDataset, chosen: Any, graphs: Graphs)
         row["train"].append(round(100 * best.train_accuracy, 2))
     return {
         "parameters": done[tasks[0].name].parameters,
-        # of one model, when all are trained side by side
+        # per model, with all trained side by side
         "epoch_s": float(f"{statistics.median(seconds) / len(tasks):.4g}") if seconds else None,
         "objectives": found,
     }

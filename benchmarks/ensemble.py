@@ -1,9 +1,9 @@
-"""How much longer than one model does an ensemble of five take on the CPU?
+"""How much longer does an ensemble of five take than one model, on a CPU?
 
-1,000 generated graphs of 10 to 30 nodes: a ring with chords, which close triangles in one of the two classes. Training
-is that of `diffpool train` with default settings. For a fixed number of epochs, one model and the ensemble take turns,
-and medians are compared. With early stopping, members stop at different epochs: one model stands for the mean of the
-members, each trained alone with its seed and its part of the graphs. Prediction is for all graphs.
+The data are 1,000 generated graphs with 10 to 30 nodes: rings with chords, which close triangles in one of the two
+classes. Models are trained as by `diffpool train` with default settings. For a fixed number of epochs, one model and
+the ensemble take turns, and medians are compared. With early stopping, members stop at different epochs; "one model" is
+then the mean of the members, each trained alone with its seed and its part of the graphs. Prediction covers all graphs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from diffpool.experiments import Outcome, fit, settings_for, train_once
 from diffpool.experiments.plan import derived_seed
 
 GRAPHS, MEMBERS = 1000, 5
-EPOCHS = 10  # of the comparison of the same work
+EPOCHS = 10  # for the comparison with a fixed number of epochs
 
-Training = tuple[float, Outcome]  # with its seconds
+Training = tuple[float, Outcome]  # seconds and outcome
 
 
 def rings_with_chords(count: int, seed: int = 0) -> RawGraphs:
-    """Rings of 10 to 30 nodes with a third as many chords; those of the class `near` skip one node."""
+    """Rings of 10 to 30 nodes, with a third as many chords as nodes; chords of class `near` skip one node."""
     rng = np.random.default_rng(seed)
     sizes, y = rng.integers(10, 31, count), rng.integers(0, 2, count)
     ends = []
@@ -51,7 +51,7 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def same_work(dataset: GraphDataset, repeats: int, epochs: int = EPOCHS) -> dict[str, Any]:
-    """One model and the ensemble for the same number of epochs, in turns."""
+    """Train one model and the ensemble for the same number of epochs, in turns."""
     found: dict[int, list[Training]] = {1: [], MEMBERS: []}
     for seed in range(repeats):
         for members, own in found.items():
@@ -61,7 +61,7 @@ def same_work(dataset: GraphDataset, repeats: int, epochs: int = EPOCHS) -> dict
 
 
 def early_stopping(dataset: GraphDataset, repeats: int) -> dict[str, Any]:
-    """The ensemble with early stopping, and each of its members alone, with its seed and its part of the graphs."""
+    """Train the ensemble with early stopping, and each member alone with its seed and its part of the graphs."""
     alone: list[Training] = []
     together: list[Training] = []
     for seed in range(repeats):
@@ -117,9 +117,14 @@ def prediction(raw: RawGraphs, dataset: GraphDataset, repeats: int) -> dict[str,
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--repeats", type=int, default=7, help="of the same work (default 7)")
     options.add_argument(
-        "--stopped-repeats", type=int, default=2, help="with early stopping (default 2)"
+        "--repeats",
+        type=int,
+        default=7,
+        help="repeats with a fixed number of epochs, and of the prediction (default 7)",
+    )
+    options.add_argument(
+        "--stopped-repeats", type=int, default=2, help="repeats with early stopping (default 2)"
     )
     chosen = begin(options)
     raw = rings_with_chords(GRAPHS)

@@ -87,10 +87,10 @@ class TunedClassifier(_Tuned, DiffPoolClassifier):
         method: The name of a method, as in `diffpool tune --method`.
         trials: Number of settings to try; by default 24, or as many as `max_seconds` allows.
         space: Names of settings and the values to try; by default the usual ones of the method.
-        points: How they are drawn: "spread" (evenly), "random", or "grid", which tries all combinations.
+        points: How settings are drawn: "spread" (evenly), "random", or "grid", which tries all combinations.
         inner_folds: Validate by cross-validation with this many folds; 1 for a single validation part.
-        refit: What the members are trained on: "train", all graphs except the test graphs; "all", also these, and the
-            models of the trials are tested; or "none": the models of the trials are the members.
+        refit: What the members are trained on: "train" (all graphs except the test graphs), "all" (all graphs; the test
+            scores are then those of the models of the trials), or "none" (the models of the trials are the members).
         max_seconds: Stop trying settings after this time.
         settings: See `DiffPoolClassifier`. Settings that are given are not searched over; `ensemble` is the number of
             members, by default 10.

@@ -75,9 +75,9 @@ def analyze(
 ) -> Analysis:
     """Analyze the clusters of a model; of an ensemble, those of its first member.
 
-    `graphs` may be parts of a collection that does not fit into memory. `communities` [N]: the planted community of
+    `graphs` may be the parts of a collection that does not fit into memory. `communities` [N]: the planted community of
     every node, if they are known. `watch` is called with the number of graphs that are done. Graphs without nodes are
-    left out.
+    skipped.
     """
     architecture = model.card.parts[0].architecture
     poolings = architecture.poolings

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 def agreement(labels: np.ndarray, communities: np.ndarray, name: str) -> dict[str, float]:
     """NMI and adjusted Rand index of clusters and communities [n], as `NAME_nmi` and `NAME_ari`.
 
-    NMI is above 0 for many random clusters: `NAME_nmi_chance` is that of the same clusters with shuffled nodes. All
-    are undefined, and left out, if there is one community.
+    NMI is above 0 even for random clusters: `NAME_nmi_chance` is that of the same clusters with shuffled nodes. All
+    are undefined, and left out, if there is only one community.
     """
     if len(np.unique(communities)) < 2:
         return {}

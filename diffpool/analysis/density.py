@@ -51,13 +51,13 @@ def edge_overlap(graph: Graph) -> np.ndarray:
 
 
 def region_spread(graph: Graph, labels: np.ndarray) -> dict[str, float]:
-    """Over how many clusters dense and sparse regions spread, compared with the same nodes chosen at random.
+    """Over how many clusters dense and sparse regions spread, compared with equally many random nodes.
 
     For the regions of each kind: `KIND_nodes`, their share of the nodes of the graph; `KIND_per_node`, distinct
-    clusters for each node; `KIND_spread`, distinct clusters divided by the expected number for as many random nodes of
-    the same graph, so 1 is chance and less is a collapse; `KIND_adjacent`, the share of adjacent pairs among the pairs
-    of nodes of a region in the same cluster. In a graph that has both, `dense_collapses_more` is 1 if the dense regions
-    have the smaller spread, 1/2 if both are equal.
+    clusters for each node; `KIND_spread`, distinct clusters divided by the expected number for equally many random
+    nodes of the same graph, so 1 is chance and less is a collapse; `KIND_adjacent`, the share of adjacent pairs among
+    the pairs of nodes of a region in the same cluster. In a graph that has both, `dense_collapses_more` is 1 if the
+    dense regions have the smaller spread, 1/2 if both are equal.
     """
     counts = np.bincount(labels)
     clustering = graph.clustering

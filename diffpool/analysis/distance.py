@@ -1,7 +1,7 @@
 """Are distant nodes in the same cluster, and are they alike?
 
-Two nodes are far apart if their distance is above twice the number of convolutions of the pooling network, or if no
-path joins them: nothing that the network sees around one of them is near the other.
+Two nodes are far apart if their distance is more than twice the number of convolutions of the pooling network, or if
+no path joins them: no node is within reach of both.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from diffpool.analysis.graph import Graph
 def pair_measures(graph: Graph, s: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Measures of the pairs of nodes of a graph with the assignment s [n, k] and the clusters `labels` [n].
 
-    `far`: the share of far pairs; `far_in_cluster`: among pairs in the same cluster. `far_ratio`: their quotient.
-    `distance` and `distance_in_cluster`: mean distance of connected pairs. `far_alike`: the mean squared difference of
-    the neighborhoods of far pairs in the same cluster, divided by that of far pairs in different clusters; below 1,
-    distant nodes of a cluster are alike. `far_features_alike`: the same for the features of the nodes only.
-    `view_correlation`: between the distance of two neighborhoods and the distance of two rows of S. `split_clusters`:
-    the share of used clusters whose nodes are not connected to each other within the cluster. `twin_difference`: the
-    largest difference between the rows of S of two nodes that a GNN cannot tell apart; `far_twins`: the share of nodes
-    that have such a twin far away.
+    `far`: the share of far pairs; `far_in_cluster`: their share among pairs in the same cluster; `far_ratio`: the
+    second divided by the first. `distance` and `distance_in_cluster`: mean distance of connected pairs. `far_alike`:
+    the mean squared difference of the neighborhoods of far pairs in the same cluster, divided by that of far pairs in
+    different clusters; below 1, distant nodes of a cluster are alike. `far_features_alike`: the same for the features
+    of the nodes only. `view_correlation`: between the distance of two neighborhoods and the distance of two rows of S.
+    `split_clusters`: the share of used clusters whose nodes are not connected to each other within the cluster.
+    `twin_difference`: the largest difference between the rows of S of two nodes that a GNN cannot tell apart;
+    `far_twins`: the share of nodes that have such a twin far away.
     """
     rows = graph.sources
     other = rows[:, None] != np.arange(graph.size)[None]  # [sources, n]: two different nodes

@@ -13,7 +13,9 @@ from scipy.sparse.csgraph import shortest_path
 from diffpool.analysis.views import neighborhoods, view_colors
 from diffpool.data import RawGraphs
 
-MAX_SOURCES = 100  # pairs of nodes start at this many nodes at most, which are chosen at random
+MAX_SOURCES = (
+    100  # maximum number of nodes at which pairs start; in larger graphs, chosen at random
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

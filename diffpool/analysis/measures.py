@@ -19,7 +19,7 @@ Measures = dict[str, float]  # by name; a measure that is undefined for a graph 
 def measure(graph: Graph, assignments: Sequence[np.ndarray]) -> list[Measures]:
     """The measures of each pooling, given one assignment matrix for each: [n, k₁], [k₁, k₂], …
 
-    Those of the second pooling and the following ones are measures of S₁S₂, …, the assignment of the input nodes.
+    From the second pooling on, they are measures of S₁S₂, …, the assignment of the input nodes.
     """
     found = []
     for s in composed(assignments):

@@ -1,4 +1,4 @@
-"""How many of its clusters a graph uses, how sure the assignment is, and how equal the clusters are.
+"""How many of its clusters a graph uses, how certain the assignment is, and how equal in size the clusters are.
 
 The cluster of a node is its first choice, the largest entry in its row of S, as in the paper. A cluster is used if it
 is the first choice of some node.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-MOST = 0.9  # of the nodes, in `clusters_of_most`
+MOST = 0.9  # share of the nodes in `clusters_of_most`
 
 
 def composed(assignments: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -25,10 +25,10 @@ def usage_measures(s: np.ndarray) -> dict[str, float]:
     """Measures of one assignment [n, k].
 
     `clusters`: k. `used`: clusters that are the first choice of some node; `used_share`: used / k. `effective`:
-    exp(entropy of their sizes), the number of equal clusters that are as diverse. `clusters_of_most`: the largest
-    clusters that together hold 90 % of the nodes. `largest`: the share of nodes in the largest cluster. `entropy`: mean
-    entropy of the rows of S, divided by log k; 0 is a hard choice, 1 a uniform row. `unused_peak` and `used_peak`: the
-    largest entry in a column of S, averaged over unused and used clusters.
+    exp(entropy of their sizes), the number of equally large clusters with the same entropy. `clusters_of_most`: the
+    smallest number of clusters that together hold 90 % of the nodes. `largest`: the share of nodes in the largest
+    cluster. `entropy`: mean entropy of the rows of S, divided by log k; 0 is a hard choice, 1 a uniform row.
+    `unused_peak` and `used_peak`: the largest entry in a column of S, averaged over unused and used clusters.
     """
     nodes, clusters = s.shape
     counts = np.bincount(s.argmax(1), minlength=clusters)

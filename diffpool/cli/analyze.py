@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from diffpool.analysis import Analysis, Summary
     from diffpool.data import RawGraphs
 
-# The rows of the report: a title, and the measures that it shows with a word for each.
+# The rows of the report: a title, and the measures that it shows, each with a label.
 Rows = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 POOLING_ROWS: Rows = (
     ("clusters", (("clusters", "allowed"), ("used", "used"), ("clusters_of_most", "hold 90 %"))),
@@ -66,7 +66,7 @@ POOLING_ROWS: Rows = (
         "differences of distant pairs",
         (("far_alike", "neighborhoods"), ("far_features_alike", "features")),
     ),
-    ("clusters in several pieces", (("split_clusters", ""),)),
+    ("share of disconnected clusters", (("split_clusters", ""),)),
     ("similar nodes, similar rows of S", (("view_correlation", "correlation"),)),
 )
 STRUCTURE_ROWS: Rows = (
@@ -96,7 +96,9 @@ def analyze(
     ] = None,
     max_graphs: Annotated[
         int | None,
-        typer.Option(help="Analyze only this many graphs, the first ones.", show_default="all"),
+        typer.Option(
+            help="Maximum number of graphs; the first ones are analyzed.", show_default="all"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the data set embedded.")] = 0,
     *,
@@ -107,8 +109,8 @@ def analyze(
 ) -> None:
     """Analyze the clusters of a trained model: their number, communities, dense parts and distant nodes.
 
-    All numbers are means over the graphs. Louvain communities need NetworkX (`pip install 'diffpool[networkx]'`). For
-    an ensemble, the clusters are those of its first member. docs/analysis.md explains the measures.
+    Every number is the mean over the graphs. Louvain communities need NetworkX (`pip install 'diffpool[networkx]'`).
+    For an ensemble, the clusters are those of its first member. docs/analysis.md explains the measures.
 
     **Examples**
 
@@ -179,6 +181,6 @@ def print_analysis(found: Analysis) -> None:
 
 
 def _cell(summary: Summary, measures: tuple[tuple[str, str], ...]) -> str:
-    """The means of some measures with their words; a measure that is undefined for all graphs is left out."""
+    """The means of some measures with their labels; a measure that is undefined for all graphs is left out."""
     found = [(summary.mean(name), word) for name, word in measures]
     return ", ".join(f"{value:.3g} {word}".strip() for value, word in found if value is not None)

@@ -16,7 +16,7 @@ from diffpool.errors import SettingError
 if TYPE_CHECKING:
     from types import ModuleType
 
-MAX_GRAPHS = 64  # on a sheet
+MAX_GRAPHS = 64  # per sheet
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -39,8 +39,6 @@ Method = Annotated[
 Protocol = Annotated[
     str | None, typer.Option(help="Draw only this protocol.", metavar="NAME", show_default="all")
 ]
-
-
 Out = Annotated[Path, typer.Option(help="File for the figure: .png, .svg or .pdf.")]
 
 
@@ -48,8 +46,8 @@ Out = Annotated[Path, typer.Option(help="File for the figure: .png, .svg or .pdf
 def top(context: typer.Context) -> None:
     """Draw clusters, training curves, accuracy or speed.
 
-    The name of the file gives the format: .png, .svg or .pdf. The figures can be read without full color vision and in
-    a gray print: markers, line styles and labels tell what colors tell. docs/figures.md shows examples.
+    The file name determines the format: .png, .svg or .pdf. The figures can be read in grayscale and without full color
+    vision: markers, line styles and labels carry the same information as colors. docs/figures.md shows examples.
     """
     if context.invoked_subcommand is None:
         console.print(context.get_help())
@@ -78,7 +76,7 @@ def clusters(
     ] = None,
     out: Out = Path("clusters.png"),
     seed: Annotated[
-        int, typer.Option(help="Seed of the layout of graphs with over 200 nodes.")
+        int, typer.Option(help="Seed of the layout of graphs with more than 200 nodes.")
     ] = 0,
     *,
     source: Source,
@@ -88,10 +86,10 @@ def clusters(
 ) -> None:
     """Draw graphs with the clusters that a model assigns their nodes to, next to the coarsened graphs.
 
-    A node has the color of the cluster that is its first choice, and the number of it where there is room. A coarser
-    node mixes the colors of its members; its area is proportional to the number of nodes that it represents. Edges are
-    wide where weights are large. Dotted lines surround connected nodes of one cluster. Clusters without members are
-    not drawn. Molecules are drawn by RDKit's layout, and node labels as shapes.
+    A node has the color and, where there is room, the number of its cluster: the largest entry in its row of S. A
+    coarser node mixes the colors of its members; its area is proportional to the number of nodes that it represents.
+    Edges with large weights are wide. Dotted lines surround connected nodes of the same cluster. Clusters without
+    members are not drawn. Molecules have RDKit's layout, and node labels are drawn as shapes.
 
     **Examples**
 
@@ -152,8 +150,8 @@ def accuracy(
 ) -> None:
     """Draw the accuracy of methods with error bars, from results files.
 
-    Every data set and protocol has a panel of its own, because accuracies under different protocols cannot be
-    compared. A bar is the standard deviation over the folds. For targets, it is the mean absolute error.
+    Every combination of data set and protocol has its own panel, because accuracies under different protocols cannot be
+    compared. Error bars are standard deviations over the folds. For regression, the mean absolute error is drawn.
 
     **Examples**
 
@@ -178,7 +176,8 @@ def cluster_counts(
 ) -> None:
     """Draw accuracy against C, the maximum number of clusters, from results files.
 
-    The runs must differ in `--ratio` or `--clusters`. Runs that also differ in other settings are lines of their own.
+    The runs must differ in `--ratio` or `--clusters`. Runs that also differ in other settings are drawn as
+    separate lines.
 
     **Example**
 
@@ -204,7 +203,7 @@ def speed(
 ) -> None:
     """Draw the training speed of this package and of others, in graphs per second, from benchmark records.
 
-    From results files of `diffpool evaluate`: the speed of each method.
+    With results files of `diffpool evaluate`, the figure shows the speed of each method.
 
     **Examples**
 

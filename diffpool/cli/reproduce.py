@@ -1,4 +1,4 @@
-"""`diffpool reproduce`: the tables of the paper from records, and the computation of what is missing."""
+"""`diffpool reproduce`: print the tables of the paper from records, and compute missing cells."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 TARGETS = {
     "table1": "Table 1: accuracy of all methods",
     "table2": "Table 2: Structure2Vec with DiffPool",
-    "time": "running time next to Set2Set",
+    "time": "running time compared with Set2Set",
     "stability": "ten seeds with and without the link loss",
     "analysis": "clusters, dense and sparse subgraphs: see docs/analysis.md",
     "figures": "pictures: see `diffpool plot`",
-    "all": "all of them",
+    "all": "all tables",
 }
 ELSEWHERE = {
     "analysis": "The analysis of the clusters (dense and sparse subgraphs, unused clusters) is in docs/analysis.md.",
@@ -108,7 +108,11 @@ def reproduce(
         ),
     ] = None,
     run: Annotated[
-        bool, typer.Option("--run", help="Compute what is missing first; continues if interrupted.")
+        bool,
+        typer.Option(
+            "--run",
+            help="Compute missing cells first. After an interruption, run again to continue.",
+        ),
     ] = False,
     dry: Annotated[
         bool, typer.Option("--list", help="Print the command of every missing cell, and stop.")
@@ -146,19 +150,19 @@ def reproduce(
             "--set",
             metavar="NAME=VALUE",
             show_default=False,
-            help="For a trial: replace a declared setting in every cell. The records never count as declared ones.",
+            help="For trials: replace a declared setting in every cell. Such records are kept in a separate file.",
             autocompletion=complete_settings,
         ),
     ] = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
-    """Print the tables of the paper from records: ours, and the published numbers in parentheses.
+    """Print the tables of the paper: our results from records, and the published numbers in parentheses.
 
     There is one table for each protocol: **paper** is for comparison with the paper, **nested** (Errica et al., 2020)
-    with the same search space and budget for every row, and **inner-cv** for kernels. A cell without records says why.
-    The records that were made for this project come with the source tree. With `--run`, missing cells are computed as
-    by `diffpool evaluate` and recorded in reproduce.jsonl in the folder of the records; after an interruption, the same
+    has the same search space and budget for every row, and **inner-cv** is for kernels. A cell without records says
+    why. The records of this project are part of the source tree. With `--run`, missing cells are computed by
+    `diffpool evaluate` and recorded in reproduce.jsonl in the folder of the records; after an interruption, the same
     command continues.
 
     **Examples**
@@ -238,7 +242,7 @@ def _check(what: str, protocol: str | None, form: str, jobs: int, max_time: floa
 
 
 def _list(cells: list[Cell], places: Places) -> None:
-    """One command for each missing cell, with its priority and whatever it still needs."""
+    """Print one command for each missing cell, with its priority or what it still needs."""
     from diffpool.experiments.reproduce.run import missing_cells
 
     for cell in missing_cells(cells, places):
@@ -278,7 +282,7 @@ def _measure(
     deadline: float | None,
     shown: Console,
 ) -> None:
-    """Measure times and stability in this process, one after the other: nothing else runs meanwhile."""
+    """Measure times and stability in this process, one after the other, so that nothing else runs meanwhile."""
     if not tables or (deadline is not None and time.monotonic() >= deadline):
         return
     from diffpool.cli.options import Device
@@ -362,7 +366,7 @@ def _view(progress: Progress) -> Group:
 
 
 def print_table(table: Shown, to: PlainConsole = console) -> None:
-    """A table for reading: in a terminal it is fitted to the width, otherwise every row is one line."""
+    """Print a table: fitted to the width in a terminal, otherwise with one line for each row."""
     to.print(Text(table.caption, style="bold"), soft_wrap=not to.is_terminal)
     if table.header:
         shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)

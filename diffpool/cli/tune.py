@@ -98,10 +98,10 @@ def tune(
 ) -> None:
     """Choose settings for a data set, and train an ensemble of models with the best ones.
 
-    A tenth of the graphs is kept for the test. Settings are tried on the rest: points of a search space, spread evenly;
-    the worse half stops early. A greedy selection on validation graphs gives the settings of each of `--ensemble`
-    members (default 10), and `diffpool predict` averages their predictions. Settings that are given as options are not
-    searched over.
+    A tenth of the graphs is kept as a test set. Settings are tried on the rest: points spread evenly over a search
+    space, of which the worse half stops early. A greedy selection on validation graphs chooses the settings of the
+    `--ensemble` members (default 10), and `diffpool predict` averages their predictions. Settings given as options are
+    not searched over.
 
     OUT receives the model, **trials.csv** (the settings that were tried, the best ones first), **tuning.json** (the
     scores on the test graphs) and **tuning.png** (the validation score by the value of each setting). If the command is
@@ -178,7 +178,7 @@ def tune(
     print_trials(console, result)
     if refit == "all":
         console.print(
-            "test scores of the models of the trials, which did not train on the test graphs:"
+            "test scores of the models of the trials, which were not trained on the test graphs:"
         )
     print_scores(console, result.test, "test ")
     shown.print(f"written to {out}   ({result.seconds:.0f} s)")

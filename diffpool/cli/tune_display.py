@@ -1,4 +1,4 @@
-"""The output of `diffpool tune`: its progress with the best trials so far, the table of trials, the picture."""
+"""The output of `diffpool tune`: progress with the best trials so far, the table of trials, and the picture."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def print_trials(console: Console, result: Tuned) -> None:
 
 
 def draw_trials(result: Tuned, out: Path, shown: Console) -> None:
-    """Write the picture of what mattered, if matplotlib is installed and there is something to compare."""
+    """Draw which settings mattered, if Matplotlib is installed and there is something to compare."""
     picture = out / PICTURE
     with suppress(OSError):
         picture.unlink(missing_ok=True)  # of an earlier search

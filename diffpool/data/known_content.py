@@ -24,7 +24,7 @@ KNOWN_CONTENT = {
 def content_hash(raw: RawGraphs) -> str:
     """SHA-256 of the graphs, labels and attributes.
 
-    It does not depend on how the files are compressed or written: on line ends, spaces, or the order of the edges.
+    It does not depend on compression, line endings, spaces, or the order of the edges.
     """
     digest = hashlib.sha256()
     for name, array in _arrays(raw):
@@ -36,7 +36,7 @@ def content_hash(raw: RawGraphs) -> str:
 def _arrays(raw: RawGraphs) -> Iterator[tuple[str, np.ndarray]]:
     yield "sizes", raw.sizes.astype("<i8")
     yield "indptr", raw.indptr.astype("<i8")
-    yield "source", raw.source.astype("<u4")  # half the time of 8 bytes
+    yield "source", raw.source.astype("<u4")  # takes half the time of 8 bytes
     for field in (*NODE_TABLES, *EDGE_TABLES, *GRAPH_TABLES):
         table = getattr(raw, field)
         if isinstance(table, Categories):
@@ -46,7 +46,7 @@ def _arrays(raw: RawGraphs) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def warn_if_different(raw: RawGraphs) -> None:
-    """Warn if a data set of this name is known, and these are other graphs."""
+    """Warn if a data set of this name is known and its content differs."""
     known = KNOWN_CONTENT.get(raw.name)
     if known is not None and (found := content_hash(raw)) != known:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Checks of `RawGraphs` that were made by hand. Those of `from_edges` and of the readers pass them."""
+"""Checks of `RawGraphs` that were made by hand. Graphs from `from_edges` and from the readers always pass them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADVICE = "Build the graphs with RawGraphs.from_edges."
 
 
 def check_raw(raw: RawGraphs) -> None:
-    """Raise a DataError unless every field is what the docstring of `RawGraphs` says."""
+    """Raise a DataError unless every field is as described in the docstring of `RawGraphs`."""
     for field in ("sizes", "indptr", "source"):
         array = getattr(raw, field)
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":

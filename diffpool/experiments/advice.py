@@ -1,4 +1,4 @@
-"""Advice: classes that cannot be learned, imbalanced classes, pooling to a single cluster, before or after training."""
+"""Advice before and after training: classes that cannot be learned, imbalanced classes, pooling to a single cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUGGESTED_CLUSTERS = 4
 SAME_CLUSTER = 0.95  # of the nodes
 ALIKE = 1e-5  # the largest difference between rows of S that are equal up to rounding
 CHECKED = 100  # validation graphs of each model
-MANY_CLASSES = 10  # more than these, with fewer than two graphs each, are ids or numbers
+MANY_CLASSES = 10  # more classes than this, with fewer than two graphs each, are ids or numbers
 
 
 def check_classes(raw: RawGraphs) -> None:
@@ -87,10 +87,10 @@ def collapsed_pooling(
     dataset: GraphDataset,
     validation: Sequence[np.ndarray],
 ) -> str | None:
-    """A warning if the first pooling puts nearly all nodes of the validation graphs of each model in one cluster.
+    """A warning if the first pooling puts nearly all nodes of the validation graphs into one cluster.
 
-    The cluster of a node is the largest entry of its row of S. Graphs with a single cluster do not count, nor do those
-    in which all nodes look the same to the pooling network, such as rings.
+    The cluster of a node is the largest entry of its row of S. Graphs with a single cluster are not counted, and
+    neither are those whose nodes all look the same to the pooling network, such as rings.
     """
     if architecture.poolings == 0 or architecture.pooler != "diffpool":
         return None

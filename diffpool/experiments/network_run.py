@@ -236,7 +236,7 @@ class NetworkRun:
         )
 
     def _origin(self, repeat: int) -> dict[str, Any]:
-        """A digest of the folds, and what was searched over: with the settings, they identify what was evaluated."""
+        """A digest of the folds, and the search space: with the settings, they identify what was evaluated."""
         origin: dict[str, Any] = {"folds": self.folds[repeat]}
         if isinstance(self.protocol, Nested):
             p = self.protocol

@@ -94,7 +94,7 @@ class Trained:
     seconds: float  # its share of the time of all models trained side by side
     test_metrics: dict[str, Any] | None = None  # MAE, RMSE and R², or `class_scores`
     failed: bool = False  # the loss became infinite or NaN: there is no result
-    stopped: bool = False  # by `Cohort.stop`: others were better, or there was no more time
+    stopped: bool = False  # by `Cohort.stop`: others were better, or the time was over
     held_out: HeldOut | None = None  # if the task keeps its outputs
     state: dict[str, np.ndarray] | None = (
         None  # parameters and statistics, if the task keeps its model

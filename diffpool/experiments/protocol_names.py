@@ -19,6 +19,6 @@ SAMPLERS = {
 # What the final models of a search are trained on.
 REFITS = {
     "train": "all graphs except the test graphs",
-    "all": "all graphs, also the test graphs; the test scores are those of the models of the trials",
+    "all": "all graphs, including the test graphs; the test scores are those of the models of the trials",
     "none": "nothing: the models of the trials are the members",
 }

@@ -57,7 +57,7 @@ def space_for(method: Method, fixed: Sequence[str] = ()) -> Grid:
 def draw_points(
     grid: Grid, trials: int | None = None, sampler: str = "spread", seed: int = 0
 ) -> list[Point]:
-    """The points of a grid; if there are more than `trials`, this many of them, drawn as `sampler` says.
+    """The points of a grid; if there are more than `trials`, only `trials` of them, drawn as `sampler` says.
 
     About every fourth point has a new architecture: points that differ only in how they are trained are trained side by
     side. `seed` is for random points.
@@ -88,9 +88,8 @@ def draw_points(
     return chosen[:trials]
 
 
-Places = Callable[
-    [int, int], Iterator[np.ndarray]
-]  # dimensions, points at a time → places in [0, 1)
+# From the number of dimensions and the number of points at a time to points in [0, 1).
+Places = Callable[[int, int], Iterator[np.ndarray]]
 
 
 def _even_places(dimensions: int, count: int) -> Iterator[np.ndarray]:
@@ -127,7 +126,7 @@ def _draw(grid: Grid, count: int, places: Places) -> list[Point]:
                 found.append(point)
             if len(found) == count:
                 return found
-    raise AssertionError("the places end")  # they never do
+    raise AssertionError("unreachable: the sampler never ends")
 
 
 def rank(results: Sequence[Trained]) -> tuple[float, float]:

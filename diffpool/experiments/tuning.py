@@ -1,4 +1,4 @@
-"""Tuning: try settings on a validation part, and average the models of a greedy selection."""
+"""Tuning: try settings on validation graphs, and average the models of a greedy selection."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from diffpool.training.ensemble import mean_outputs
 from diffpool.training.model_directory import Model, Part
 
 TRIALS, MEMBERS = 24, 10
-MOST_TRIALS = 1000  # if only time limits them
+MOST_TRIALS = 1000  # if only the time limits them
 MAX_MEMBERS = 1000
 RECORDS = "record.jsonl"  # in the model directory: what `diffpool evaluate` would record
 
@@ -61,7 +61,7 @@ class Trial:
     epochs: int
     seconds: float
     members: int  # of the ensemble that have these settings
-    stopped: bool = False  # early: it was in the worse half, or there was no more time
+    stopped: bool = False  # early, because it was in the worse half or the time was over
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Tuned:
     trials: tuple[Trial, ...]
     test: dict[str, Any]  # metrics of the ensemble on the test graphs
     seconds: float
-    refit: str = "train"  # with "all", `test` is of the models of the trials, not of `model`
+    refit: str = "train"  # with "all", `test` is for the models of the trials, not for `model`
 
     @property
     def best_settings(self) -> Point:
@@ -101,18 +101,18 @@ def tune(
 ) -> Tuned:
     """Choose settings for a data set, train an ensemble with them, and write its model directory to `out`.
 
-    A tenth of the graphs is kept for the test. `trials` points of the search space are trained on the rest, where a
-    part of the graphs validates; among points of the same architecture, the worse half stops early, again and again. A
-    greedy selection with replacement (Caruana et al., 2004) on the validation graphs gives the settings of each member.
-    Every member is trained with its own seed and its own validation graphs. After an interruption, the same call
-    continues where it stopped.
+    A tenth of the graphs is kept as a test set. `trials` points of the search space are trained on the rest, with a
+    part of the graphs for validation; among points of the same architecture, the worse half is stopped several times
+    (successive halving). A greedy selection with replacement (Caruana et al., 2004) on the validation graphs chooses
+    the settings of each member. Every member is trained with its own seed and its own validation graphs. After an
+    interruption, the same call continues where it stopped.
 
     - `space`: names of settings and the values to try (`make_grid`), by default `space_for(method)`.
-    - `trials`: by default 24, or as many as `max_seconds` allows.
-    - `points`: how they are drawn from the space: "spread", "random" or "grid", which tries all of them.
+    - `trials`: number of points, by default 24, or as many as `max_seconds` allows.
+    - `points`: how points are drawn from the space: "spread" (evenly), "random", or "grid", which tries all of them.
     - `inner_folds`: validate by cross-validation with this many folds; 1 for a single validation part.
-    - `refit`: what the members are trained on: "train", all graphs except the test graphs; "all", also these, and the
-      models of the trials are tested; or "none": the models of the trials are the members.
+    - `refit`: what the members are trained on: "train" (all graphs except the test graphs), "all" (all graphs; the test
+      scores are then those of the models of the trials), or "none" (the models of the trials are the members).
     - `max_seconds`: stop trying settings after this time; training the members takes additional time. The result then
       depends on the speed of the machine.
     - `cohort`: maximum number of models trained side by side; by default as many as suit the device.
@@ -165,7 +165,7 @@ def search_protocol(
     max_seconds: float | None = None,
     seed: int = 0,
 ) -> Nested:
-    """The search of `tune` with these arguments, which are checked."""
+    """The search of `tune` with these arguments, after checking them."""
     if max_seconds is not None and not (_is_number(max_seconds) and max_seconds > 0):
         raise SettingError(
             f"expected the time for trying settings to be a number of seconds above 0, got {max_seconds!r}"
@@ -212,7 +212,7 @@ def check_counts(ensemble: int, cohort: int | None = None) -> None:
 def _ensemble(
     members: Sequence[tuple[Task, float]], done: Results, dataset: GraphDataset, plan: Plan
 ) -> tuple[Model, ModelCard]:
-    """The ensemble of these models with their weights, those with the same architecture side by side; its card."""
+    """The weighted ensemble of these models, with models of the same architecture side by side, and its card."""
     groups: dict[Any, list[int]] = {}
     for number, (task, _) in enumerate(members):
         groups.setdefault(task.method.architecture, []).append(number)

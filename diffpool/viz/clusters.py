@@ -53,7 +53,7 @@ SHAPES = (
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One level, with the places and sizes of its nodes."""
+    """One level, with the positions and sizes of its nodes."""
 
     level: Level
     positions: np.ndarray  # [n, 2]
@@ -62,7 +62,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Frame:
-    """What the panels of a graph show: all levels have one scale, so that places and areas can be compared."""
+    """What the panels of a graph show: all levels have the same scale, so that positions and areas can be compared."""
 
     left: float
     bottom: float
@@ -98,11 +98,11 @@ def draw_clusters(
 
     Args:
         model: A fitted estimator, a `TrainedModel` or a model directory; or a network, for graphs with features.
-        graphs: Graphs in any form that the model predicts; or a `GraphDataset` or `GraphBatch`.
+        graphs: Graphs in any form that the model can read; or a `GraphDataset` or `GraphBatch`.
         path: The file to write.
         numbers: The graphs to draw, counted from 0.
         class_names: The names of the classes of a `GraphBatch`.
-        seed: Of the layout of graphs with more than 200 nodes.
+        seed: Seed of the layout of graphs with more than 200 nodes.
     """
     chosen = subjects(model, graphs, list(numbers), class_names)
     drawn = [panels(subject, seed) for subject in chosen]
@@ -127,7 +127,7 @@ def draw_clusters(
 
 
 def panels(subject: Subject, seed: int = 0) -> list[Panel]:
-    """The places and sizes of the nodes at every level, without overlapping discs.
+    """The positions and sizes of the nodes at every level, without overlapping discs.
 
     The area of a node is proportional to the number of input nodes that it represents; a coarser node is near the
     middle of its members.
@@ -219,7 +219,7 @@ def _draw_edges(axes: Axes, adjacency: np.ndarray, positions: np.ndarray) -> Non
 
 
 def _draw_bonds(axes: Axes, orders: np.ndarray, positions: np.ndarray) -> None:
-    """Single, double and triple bonds as so many lines; the second line of an aromatic bond is dashed."""
+    """Draw single, double and triple bonds as one to three lines; the second line of an aromatic bond is dashed."""
     for i, j in np.argwhere(np.triu(orders, 1) > 0):
         ends = positions[[i, j]]
         along = ends[1] - ends[0]

@@ -1,4 +1,4 @@
-"""Training curves: loss and accuracy by epoch, of one training or with the spread over several."""
+"""Training curves: loss and accuracy by epoch, for one run or with the spread over several."""
 
 from __future__ import annotations
 

@@ -58,12 +58,12 @@ class Outline:
     field: np.ndarray  # [y, x]: distance to the line, negative inside
 
     def draw(self, axes: Axes, color: np.ndarray, others: np.ndarray) -> None:
-        """A dotted line around a pale area, with holes only around other nodes at these places [n, 2]."""
+        """A dotted line around a pale area, with holes only around other nodes at these positions [n, 2]."""
         contour = axes.contour(self.x, self.y, self.field, levels=[0])
         loops = contour.get_paths()[0].to_polygons()
         contour.remove()
         areas = [_signed_area(loop) for loop in loops]
-        outside = np.sign(areas[int(np.argmax(np.abs(areas)))])  # holes go round the other way
+        outside = np.sign(areas[int(np.argmax(np.abs(areas)))])  # holes run in the other direction
         kept = [
             Path(loop, closed=True)
             for loop, area in zip(loops, areas, strict=True)
@@ -127,7 +127,7 @@ def _links(adjacency: np.ndarray, positions: np.ndarray, nodes: np.ndarray) -> n
 
 
 def _signed_area(loop: Any) -> float:
-    """The area of a polygon [n, 2], negative if it goes round clockwise."""
+    """The area of a polygon [n, 2], negative if it runs clockwise."""
     x, y = np.asarray(loop).T
     return float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum()) / 2
 

@@ -1,4 +1,4 @@
-"""Draw what mattered in a search for settings: the validation score by the value of each setting."""
+"""Draw which settings mattered in a search: the validation score by the value of each setting."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def _range(means: Mapping[str, float]) -> float:
 
 
 def _order(value: Any) -> tuple[bool, Any]:
-    """Numbers in their order, then everything else by its text."""
+    """A sort key: numbers in their order, then everything else by its text."""
     is_number = isinstance(value, int | float)
     return not is_number, value if is_number else show_value(value)

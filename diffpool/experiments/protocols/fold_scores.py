@@ -1,4 +1,4 @@
-"""The scores of a fold whose models are several: an ensemble, or runs whose scores are averaged."""
+"""Scores of a fold with several models: an ensemble, or runs whose scores are averaged."""
 
 from __future__ import annotations
 

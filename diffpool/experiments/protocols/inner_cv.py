@@ -1,4 +1,4 @@
-"""The protocol inner-cv, for graph kernels. `evaluate_kernel` carries it out."""
+"""The protocol inner-cv, for graph kernels. `evaluate_kernel` runs it."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Nested(NeuralProtocol):
 
     @cached_property
     def _selections(self) -> WeakKeyDictionary[Plan, dict[tuple[int, int], list[list[Task]]]]:
-        """What `_selection` has returned: thousands of settings take seconds to check."""
+        """A cache of the results of `_selection`, because checking thousands of settings takes seconds."""
         return WeakKeyDictionary()
 
     def _selection(self, plan: Plan, repeat: int, fold: int) -> list[list[Task]]:
@@ -272,7 +272,7 @@ class Nested(NeuralProtocol):
         return choose_members(candidates, plan.method.training.ensemble)
 
     def final_tasks(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:
-        """The models that are trained with the chosen settings and tested (unless on the test graphs)."""
+        """The models trained with the chosen settings; they are tested unless they are trained on the test graphs."""
         if self.refit == "none":
             return []
         changes = [self.points[number] for number in self.chosen(plan, done, repeat, fold)]

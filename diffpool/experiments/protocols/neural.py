@@ -1,4 +1,4 @@
-"""What every protocol for neural networks can be asked besides its tasks and scores."""
+"""What all protocols for neural networks have in common, besides their tasks and scores."""
 
 from __future__ import annotations
 

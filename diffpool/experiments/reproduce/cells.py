@@ -1,4 +1,4 @@
-"""The cells of the tables, declared as data: for each row, data set and protocol the settings and the command."""
+"""The cells of the tables, declared as data: settings and command for each row, data set and protocol."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TABLES = ("table1", "table2")
 
 @dataclass(frozen=True)
 class DataSet:
-    """A column: the training budget of every neural row, and what the data set must be like."""
+    """A column: the training budget of every neural row, and the properties of the data set."""
 
     name: str
     graphs: int
@@ -69,7 +69,7 @@ DATASETS = {
         ),
         DataSet("COLLAB", 5000, 74.5, 20, 30, 10, _DEGREES, False),
         DataSet("PROTEINS", 1113, 39.1, 60, 100, 25, ("attributes", "labels"), True),
-        # 101 graphs of each class of REDDIT-MULTI-12K: never to be compared with the whole data set
+        # 101 graphs of each class of REDDIT-MULTI-12K; not comparable with the whole data set
         DataSet("REDDIT-MULTI-12K-sub1111", 1111, 580.7, 40, 60, 20, _DEGREES, False),
         DataSet("embedded", 400, 60.0, 40, 40, 20, (), False, shown=False),
     )
@@ -79,7 +79,7 @@ SHOWN = tuple(name for name, data in DATASETS.items() if data.shown)
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: a method, perhaps as an ensemble or without node labels."""
+    """A row of a table: a method, optionally as an ensemble or without node labels."""
 
     name: str
     title: str
@@ -177,10 +177,10 @@ def search_space(method: Method) -> Grid:
 
 
 def fixed_settings(method: Method) -> dict[str, Any]:
-    """The settings that `nested` fixes, where they apply."""
+    """The settings that `nested` fixes, for the methods that have them."""
     a = method.architecture
     fixed: dict[str, Any] = {"monitor": "accuracy"}
-    if a.readout not in ("sort", "fields"):  # these bring their own layers
+    if a.readout not in ("sort", "fields"):  # these have their own layers
         fixed["head"] = (64,)
     if a.poolings and a.pooler == "diffpool" and method.training.link_weight:
         fixed["link_weight"] = 0.1
@@ -196,9 +196,7 @@ class Cell:
     protocol: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Grid = ()
-    changes: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # settings that are not the declared ones
+    changes: Mapping[str, Any] = field(default_factory=dict)  # to the declared settings
 
     @property
     def name(self) -> str:
@@ -230,7 +228,7 @@ class Cell:
 
     @property
     def work(self) -> float:
-        """The estimated size of the job, for the order and the estimate of the time: nodes seen in training."""
+        """The estimated size of the job, in nodes seen in training, for the order and the estimated time."""
         epochs = 1 if self.row.kernel else self.settings["epochs"]
         return self.models * epochs * self.data.graphs * self.data.mean_nodes
 
@@ -253,7 +251,7 @@ class Cell:
 
     @property
     def lacks(self) -> str | None:
-        """A package that this cell needs and that is not installed, with what to do."""
+        """A message about a package that this cell needs and that is not installed."""
         if self.row.method == "patchy-san" and importlib.util.find_spec("igraph") is None:
             return "needs igraph: pip install 'diffpool[patchy-san]'"
         return None
@@ -305,7 +303,7 @@ class Cell:
         data_dir: str | None = None,
         folds_dir: str | None = None,
     ) -> list[str]:
-        """The words of the command that computes the cell, after `diffpool`."""
+        """The arguments of `diffpool` that compute the cell."""
         words = ["evaluate", self.dataset, "--method", self.row.method]
         words += ["--protocol", self.protocol, "--seed", str(SEED)]
         words += [] if self.repeats == 1 else ["--repeats", str(self.repeats)]
@@ -380,7 +378,7 @@ def declared_cells(
 
 
 def choose(words: str | None, known: Iterable[str], what: str) -> list[str]:
-    """The names in a comma-separated list, checked; all known names without a list."""
+    """The names in a comma-separated list, checked; all known names if there is no list."""
     known = list(known)
     if words is None:
         return known

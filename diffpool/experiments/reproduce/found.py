@@ -26,7 +26,7 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class FoundRun:
-    """The records of one run of `diffpool evaluate`, perhaps not all of them."""
+    """The records of one run of `diffpool evaluate`, which may be incomplete."""
 
     records: tuple[Record, ...]
 
@@ -61,9 +61,9 @@ class FoundRun:
 
 
 def read_runs(folder: str | Path, changed: bool = False) -> list[FoundRun]:
-    """All runs in the files of a folder, and of the cells that are not finished. A repeated run counts as two runs.
+    """All runs in the files of a folder, including unfinished cells. A repeated run counts as two runs.
 
-    `changed`: those of cells with other settings than the declared ones, instead.
+    `changed`: read the runs of cells with changed settings instead.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -81,7 +81,7 @@ def read_runs(folder: str | Path, changed: bool = False) -> list[FoundRun]:
 
 
 def _records(path: Path) -> list[Record]:
-    """The records of a file; none if its first line is no record: it holds something else."""
+    """The records of a file; none if its first line is not a record, because the file then holds something else."""
     try:
         return read_records(path)
     except DataError as error:

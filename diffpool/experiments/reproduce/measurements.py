@@ -1,4 +1,4 @@
-"""Measurements as JSON lines: one line each, with where it was measured."""
+"""Measurements as JSON lines, each with the machine and versions that it was measured with."""
 
 from __future__ import annotations
 

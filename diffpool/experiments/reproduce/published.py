@@ -127,7 +127,7 @@ def mean_gain(own: dict[str, float], base: dict[str, float]) -> float | None:
 
 
 def slips(methods: Iterable[str] = PRINTED_GAINS, tolerance: float = 0.01) -> list[str]:
-    """The gains printed in Table 1 that differ from the mean of the table's own rows, one sentence each."""
+    """The gains printed in Table 1 that differ from the mean over the table's own numbers, one sentence each."""
     found = []
     for method in methods:
         printed, own = PRINTED_GAINS.get(method), published_gain("paper", method)

@@ -1,4 +1,4 @@
-"""Compute missing cells: several `diffpool evaluate` at a time, each with its own file, until a deadline.
+"""Compute missing cells: several runs of `diffpool evaluate` at a time, each with its own file, until a deadline.
 
 Every process may be stopped at any time: the same call continues from the records and checkpoints. When a cell is
 complete, its records move to `reproduce.jsonl`.
@@ -35,7 +35,7 @@ from diffpool.experiments.reproduce.published import FOLDS_URL
 PROGRAM = (sys.executable, "-m", "diffpool")
 POLL = 0.3  # seconds between looks at the processes
 START_SECONDS = 20.0  # no new cell is started when less time is left
-STOP_SECONDS = 20.0  # to end after Ctrl-C, before a process is terminated
+STOP_SECONDS = 20.0  # time for a process to end after Ctrl-C, before it is terminated
 PROGRESS = re.compile(r"models (\d+)/(\d+), (\d+) in training, epoch (\d+)/(\d+)|fits (\d+)/(\d+)")
 
 
@@ -106,12 +106,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a `--run` has done, by names of cells."""
+    """The result of a `--run`, by the names of cells."""
 
     complete: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  # and why
+    failed: dict[str, str] = field(default_factory=dict)  # with the reason
     open: list[str] = field(default_factory=list)  # not finished before the deadline
-    blocked: dict[str, str] = field(default_factory=dict)  # and what they need
+    blocked: dict[str, str] = field(default_factory=dict)  # with what they need
 
 
 Watch = Callable[[Progress], None]
@@ -171,7 +171,7 @@ def run_cells(
     outcome = Outcome(blocked={c.name: why for c in missing if (why := places.blocked(c))})
     waiting = [cell for cell in missing if cell.name not in outcome.blocked]
     total, work = len(waiting), sum(cell.work for cell in waiting)
-    done = skipped = 0.0  # work of this call; work of earlier calls
+    done = skipped = 0.0  # work done by this call and by earlier calls
     running: list[_Job] = []
 
     def report() -> None:
@@ -281,7 +281,7 @@ def _merge(cell: Cell, places: Places) -> bool:
 
 
 def _interrupt(running: Sequence[_Job]) -> None:
-    """Stop the processes like Ctrl-C, and those that do not end in time more firmly."""
+    """Stop the processes as Ctrl-C does, then terminate and finally kill those that do not end in time."""
     for number, seconds in (
         (signal.SIGINT, STOP_SECONDS),
         (signal.SIGTERM, 5.0),

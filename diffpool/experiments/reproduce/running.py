@@ -63,12 +63,12 @@ def measure_times(
             values = _measure(chosen, dataset, steps)
             append_line(path, {"dataset": name, "row": row, **values, **origin(dataset.x.device)})
             report(
-                f"time, {row} on {name}: {values['training']:.3f} s an epoch, forward {values['forward']:.3f} s"
+                f"time, {row} on {name}: {values['training']:.3f} s per epoch, forward {values['forward']:.3f} s"
             )
 
 
 def _measure(method: Method, dataset: GraphDataset, steps: int) -> dict[str, Any]:
-    """Seconds of training and of a forward pass over all graphs, in batches of 20, from the median of some turns."""
+    """Seconds for training on all graphs and for a forward pass, in batches of 20; the median of several turns."""
     import numpy as np
 
     from diffpool.data import Fold
@@ -150,8 +150,8 @@ def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:
                     ratios.setdefault(row, []).append(ratio)
             lines.append([f"{name}, {kind}", *cells])
     notes = [
-        f"The paper says that Set2Set runs {PRINTED_SLOWDOWN:g} times slower than DiffPool on average. "
-        "Its released code takes as many Set2Set steps as the largest graph has nodes."
+        f"The paper ({PAPER_SOURCE}) says that Set2Set runs {PRINTED_SLOWDOWN:g} times slower than DiffPool on "
+        "average. Its released code takes as many Set2Set steps as the largest graph has nodes."
     ]
     for row in ("set2set", "set2set-nodes", "graphsage"):
         if factors := ratios.get(row):
@@ -163,8 +163,8 @@ def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:
         notes.append(f"Missing: {len(set(missing))} measurements ({missing[0]}, …): use --run.")
     notes += [where(used)] if used else []
     caption = (
-        "Running time: seconds per epoch of one model with preset settings in batches of 20 graphs, and the ratio to "
-        f"DiffPool; {PAPER_SOURCE} for the factor 12. Precomputation is not included."
+        "Running time: seconds per epoch of one model with preset settings in batches of 20 graphs, and in parentheses "
+        "the ratio to DiffPool. Precomputation is not included."
     )
     header = ["data set", *(title for title, *_ in ROWS.values())]
     return PlainTable("time", caption, header, lines, facts, tuple(notes))

@@ -2,9 +2,9 @@
 
 "It is observed that adding the link prediction objective makes training more stable, and reduces the standard deviation
 of accuracy across different runs" (the paper, on training); "training with the side objective takes longer to
-converge, but nevertheless achieves better performance". Ten models with different seeds are trained on each of some
-folds, with and without the link loss, and with and without first training on the link loss alone. Each model trains to
-the last epoch and is tested with the parameters of the epoch with the lowest validation loss.
+converge, but nevertheless achieves better performance". Ten models with different seeds are trained on each of
+three folds, with and without the link loss, and with and without pre-training on the link loss alone. Each model trains
+to the last epoch and is tested with the parameters of the epoch with the lowest validation loss.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def declared(dataset: str, arm: Arm, changes: Mapping[str, Any] | None = None) -
 
 
 def _setup(dataset: str, arm: Arm, changes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a measurement must have been made with."""
+    """The settings that a measurement must have."""
     method = declared(dataset, arm, changes)
     settings = {**asdict(method.architecture), **asdict(method.training)}
     settings = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
@@ -165,7 +165,7 @@ def _train(
 
 
 def epochs_to_share(accuracies: Sequence[float], share: float = SHARE, last: int = LAST) -> int:
-    """The first epoch, from 1, with this share of the final training accuracy, the mean of the last epochs."""
+    """The first epoch, from 1, that reaches this share of the final training accuracy (mean of the last epochs)."""
     goal = share * fmean(accuracies[-last:])
     return next((n for n, a in enumerate(accuracies, 1) if a >= goal), len(accuracies))
 
@@ -256,7 +256,7 @@ def stability_table(
         notes += statements(name, spreads)
     notes += [where(used)] if used else []
     caption = (
-        f"Stability: DiffPool, {SEEDS} seeds on each of {FOLDS} folds; test accuracy in % in the epoch with the lowest "
+        f"Stability: DiffPool, {SEEDS} seeds on each of {FOLDS} folds; test accuracy in % at the epoch with the lowest "
         f"validation loss; sd over the seeds of a fold (pooled over folds); final training loss without the auxiliary "
         f"losses; epochs until {100 * SHARE:.0f} % of the final training accuracy (mean ± standard error). "
         "Pre-training: on the link loss alone."
@@ -312,7 +312,7 @@ def _ratio(dataset: str, claim: str, before: Spread, after: Spread) -> str:
 def _difference(
     dataset: str, claim: str, before: tuple[float, float], after: tuple[float, float], unit: str
 ) -> str:
-    """A claim that a mean is larger, judged by its standard error."""
+    """A claim that a mean increases, judged by the standard errors."""
     from scipy.stats import norm
 
     error = sqrt(before[1] ** 2 + after[1] ** 2)

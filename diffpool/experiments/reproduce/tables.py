@@ -56,7 +56,7 @@ class Entry:
     published: Published | None = None
     missing: str = ""  # in a word or two; empty if there is a number or no such cell
     reason: str = ""  # in a sentence
-    remark: str = ""  # behind the number
+    remark: str = ""  # after the number
 
     @property
     def ours(self) -> str:
@@ -257,7 +257,7 @@ def _other_settings(
     rows: list[tuple[Row, dict[str, Cell | None]]],
     runs: list[FoundRun],
 ) -> list[TableRow]:
-    """A row for each method that has records with other settings, marked as such.
+    """A row for each method that has records with other settings; its title says so.
 
     Under `paper` these are the best of several runs, chosen by the accuracy that is reported: tuned on test folds.
     """
@@ -301,7 +301,7 @@ def _caption(
     )
     sentences = [
         f"{TITLES[name]}, protocol {protocol}: {summary.rstrip('.')}",
-        f"Accuracy in %: mean ± sd over {FOLDS} folds (×R: of R repeats; otherwise 1){published}",
+        f"Accuracy in %: mean ± sd over {FOLDS} folds (×R: R repetitions){published}",
     ]
     data = [DATASETS[dataset] for dataset in datasets]
     if protocol == "paper":
@@ -311,13 +311,13 @@ def _caption(
         epochs = ", ".join(f"{d.name} {d.nested_epochs}/{d.nested_patience}" for d in data)
         own = [d.name for d in data if not d.published_folds]
         sentences.append(
-            f"{TRIALS} points of one search space for every row; at most so many epochs/patience: {epochs}; "
+            f"{TRIALS} points of one search space for every row; maximum number of epochs/patience: {epochs}; "
             f"published folds{', except ' + ', '.join(own) if own else ''}; ensembles have {MEMBERS} members"
         )
     if protocol != "inner-cv" and name == "table1":
         sentences.append(
-            "Gain: mean difference to GraphSAGE in points over the [n] data sets of the paper that both have, in "
-            "parentheses the same computed from the published numbers"
+            "Gain: mean difference from GraphSAGE in percentage points, over the [n] data sets of the paper for which "
+            "both have a number; in parentheses, the same from the published numbers"
         )
     if changes:
         sentences.append(changed_text(changes))
@@ -325,7 +325,7 @@ def _caption(
 
 
 def changed_text(changes: Mapping[str, Any]) -> str:
-    """What a caption says about a trial with other settings."""
+    """The sentence of a caption about a trial with other settings."""
     shown = ", ".join(f"{k}={METHOD_SETTINGS[k].show(v)}" for k, v in changes.items())
     return f"WITH OTHER SETTINGS THAN THE DECLARED ONES: {shown}"
 
@@ -343,7 +343,7 @@ def _notes(
         shown = places[0] if len(places) == 1 else f"{len(places)} cells ({places[0]}, …)"
         notes.append(f"Missing: {shown}: {reason}.")
     if name == "table1" and protocol == "paper" and not changes:
-        notes += [f"The paper's gain column: {slip}." for slip in slips()]
+        notes += [f"The paper's gain for {slip}." for slip in slips()]
         right = len(PRINTED_GAINS) - len(slips())
         notes.append(f"The other {right} printed gains agree with the table's own numbers.")
     if any(row.kind == "other" for row in rows) and protocol == "paper":
