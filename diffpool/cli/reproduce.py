@@ -181,15 +181,22 @@ def reproduce(
     for name in ("ensemble", "seed"):
         if name in changes:
             raise SettingError(f"--set does not accept {name}: the rows of the table fix it")
+    if changes and what not in (*TABLES, "stability", "all"):
+        raise SettingError(
+            f"expected no --set with {what}, got {', '.join(changes)}: it replaces settings of table1, table2 and "
+            "stability only"
+        )
     folder = default_folder() if records is None else records
     tables = [name for name in TABLES if what in (name, "all")]
 
     from diffpool.experiments.reproduce.cells import declared_cells
     from diffpool.experiments.reproduce.run import Places
     from diffpool.experiments.reproduce.running import time_table
-    from diffpool.experiments.reproduce.stability import stability_table
+    from diffpool.experiments.reproduce.stability import FIXED, stability_table
     from diffpool.experiments.reproduce.tables import accuracy_tables
 
+    if fixed := [name for name in FIXED if name in changes and what == "stability"]:
+        raise SettingError(f"--set does not accept {fixed[0]} for stability, which fixes it")
     where = None if data_dir is None else str(data_dir)
     places = Places(folder, device, where, folds or where)
     computed = USUAL_ROWS if methods is None else rows

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import (
-    console,
     describe,
     epochs_bar,
     outcome_facts,
@@ -37,6 +36,7 @@ from diffpool.cli.options import (
 )
 from diffpool.cli.output_folder import check_out, no_empty_folder
 from diffpool.cli.setting_checks import check_settings
+from diffpool.errors import DiffPoolError
 from diffpool.experiments.methods import METHODS, settings_for
 
 if TYPE_CHECKING:
@@ -144,4 +144,6 @@ def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
         model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
         draw_clusters(model, batch, picture, class_names=outcome.dataset.class_names)
     except OSError as error:
-        console.print(f"no picture: {picture} cannot be written ({error.strerror})")
+        shown.print(f"no picture: {picture} cannot be written ({error.strerror})")
+    except DiffPoolError as error:
+        shown.print(f"no picture: {error}")

@@ -171,7 +171,7 @@ def tune(
     draw_trials(result, out, shown)
     if as_json:
         facts = {"best_settings": result.best_settings, "trials": len(result.trials)}
-        facts |= {"members": members, "refit": refit}
+        facts |= {"members": result.model.card.members, "refit": refit}
         facts |= {"test": result.test, "seconds": result.seconds}
         print_json({**facts, "out": str(out)})
         return

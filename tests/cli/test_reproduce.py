@@ -72,6 +72,8 @@ def test_json_output_is_json() -> None:
         (["--jobs", "0"], "expected --jobs from 1 to 64, got 0"),
         (["--max-time", "0"], r"expected --max-time above 0 \(minutes\), got 0"),
         (["--set", "ensemble=3"], "--set does not accept ensemble"),
+        (["time", "--set", "epochs=3"], "expected no --set with time, got epochs: it replaces"),
+        (["stability", "--set", "patience=3"], "--set does not accept patience for stability"),
         (["--set", "epocs=3"], "expected --set NAME=VALUE.*Did you mean epochs"),
     ],
 )

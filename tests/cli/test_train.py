@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from diffpool import load_model
 from diffpool.cli.commands import app
-from diffpool.errors import SettingError
+from diffpool.errors import ModelError, SettingError
 from diffpool.training import model_directory, reserve_directory
 
 
@@ -144,6 +144,21 @@ def test_the_picture_is_of_a_test_graph_with_nodes(
     result = run(*words)
     assert "no picture: no test graph has 1 to 2 nodes" in result.stdout
     assert not (tmp_path / "m" / "clusters.png").exists()
+
+
+@pytest.mark.usefixtures("small_embedded")
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "no space left"), ModelError("diverged")])
+def test_a_picture_that_cannot_be_drawn_leaves_the_result_and_the_json(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("diffpool.viz.draw_clusters", fail)
+    result = run("--out", str(tmp_path / "m"), *SMALL, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["out"] == str(tmp_path / "m")
+    assert "no picture: " in result.stderr
 
 
 @pytest.mark.usefixtures("small_embedded")

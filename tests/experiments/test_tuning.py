@@ -323,3 +323,6 @@ def test_the_command_prints_json(tmp_path: Path) -> None:
     facts = json.loads(result.stdout)
     assert facts["members"] == 2
     assert facts["best_settings"] == {"hidden": 4}
+    result = CliRunner().invoke(app, [*words, "--refit", "none", "--overwrite"])
+    members = json.loads((tmp_path / "m" / "tuning.json").read_text())["members"]
+    assert json.loads(result.stdout)["members"] == members == 1  # the model of the only trial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import math
@@ -198,9 +199,14 @@ class Cell:
     grid: Grid = ()
     changes: Mapping[str, Any] = field(default_factory=dict)  # to the declared settings
 
-    @property
+    @cached_property
     def name(self) -> str:
-        return f"{self.protocol}-{self.dataset}-{self.row.name}"
+        """Its name, also of its files; cells with different changes have different names."""
+        declared = f"{self.protocol}-{self.dataset}-{self.row.name}"
+        if not self.changes:
+            return declared
+        text = json.dumps(dict(self.changes), sort_keys=True)
+        return f"{declared}-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
 
     @property
     def data(self) -> DataSet:

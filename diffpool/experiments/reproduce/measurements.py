@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from diffpool.errors import SettingError
+from diffpool.errors import DataError, SettingError, shortened
 from diffpool.files import lock_open_file
+
+ORIGIN = ("device", "versions", "commit", "date")  # of a measurement
 
 Report = Callable[[str], None]  # takes a line of progress
 
@@ -31,22 +33,29 @@ def append_line(path: Path, values: dict[str, Any]) -> None:
         raise SettingError(f"cannot write {path} ({error.strerror})") from error
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All complete measurements of a file, oldest first; none if there is no file."""
+def read_lines(path: Path, fields: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """All complete measurements of a file, oldest first; none if there is no file.
+
+    A complete line without one of the `fields` is an error.
+    """
     try:
-        content = path.read_text("utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise SettingError(f"cannot read {path} ({error.strerror})") from error
     found = []
-    for line in content.splitlines():
+    for number, line in enumerate(content.split(b"\n"), 1):
         try:
             values = json.loads(line)
         except ValueError:  # incomplete
             continue
-        if isinstance(values, dict):
-            found.append(values)
+        if not isinstance(values, dict) or not values.keys() >= set(fields):
+            raise DataError(
+                f"{path}, line {number}: expected a measurement with {', '.join(fields)}, got {shortened(values)}: "
+                "remove the line"
+            )
+        found.append(values)
     return found
 
 

@@ -12,6 +12,7 @@ from diffpool.experiments.methods import settings_for
 from diffpool.experiments.reproduce.cells import DATASETS
 from diffpool.experiments.reproduce.found import WORK
 from diffpool.experiments.reproduce.measurements import (
+    ORIGIN,
     Report,
     append_line,
     origin,
@@ -34,6 +35,7 @@ ROWS: dict[str, tuple[str, str, dict[str, Any], int]] = {
     "set2set-nodes": ("Set2Set, a step per node", "set2set", {"set2set_steps": 0}, 1),
 }
 TIMES = ("training", "forward")
+FIELDS = ("dataset", "row", *TIMES, *ORIGIN)  # of a measurement
 
 
 def times_file(records: Path) -> Path:
@@ -118,7 +120,7 @@ def _median_seconds(work: Callable[[], object], rehearsals: int, on_gpu: bool) -
 
 
 def _latest(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(row["dataset"], row["row"]): row for row in read_lines(path)}
+    return {(row["dataset"], row["row"]): row for row in read_lines(path, FIELDS)}
 
 
 def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:

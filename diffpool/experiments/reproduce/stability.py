@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from diffpool.experiments.methods import Method, settings_for
 from diffpool.experiments.reproduce.found import WORK
 from diffpool.experiments.reproduce.measurements import (
+    ORIGIN,
     Report,
     append_line,
     origin,
@@ -39,6 +40,8 @@ LAST = 5  # epochs that make up the final training accuracy and loss
 SIGNIFICANT = 0.05
 EPOCHS = {"ENZYMES": (200, 20), "DD": (60, 10), "embedded": (40, 10)}  # and of pre-training
 SHOWN = ("ENZYMES", "DD")
+FIXED = ("link_weight", "patience")  # settings that the arms and the comparison fix
+FIELDS = ("dataset", "arm", "fold", "accuracies", "losses", "epochs_to_share", *ORIGIN)
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,10 @@ def stability_file(records: Path) -> Path:
 
 
 def declared(dataset: str, arm: Arm, changes: Mapping[str, Any] | None = None) -> Method:
-    """DiffPool with the settings of this arm."""
+    """DiffPool with the settings of this arm. `changes` to settings in FIXED have no effect."""
     epochs, _ = EPOCHS[dataset]
     values = {"epochs": epochs, **(changes or {}), "link_weight": arm.link_weight}
-    return settings_for("diffpool", dataset, **values, patience=values["epochs"])
+    return settings_for("diffpool", dataset, **{**values, "patience": values["epochs"]})
 
 
 def _setup(dataset: str, arm: Arm, changes: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -174,7 +177,7 @@ def _found(path: Path, dataset: str, arm: Arm, setup: dict[str, Any]) -> list[di
     """The measurements of this arm with these settings, the last one of each fold."""
     rows = {
         row["fold"]: row
-        for row in read_lines(path)
+        for row in read_lines(path, FIELDS)
         if (row.get("dataset"), row.get("arm")) == (dataset, arm.name)
         and all(row.get(key) == value for key, value in setup.items())
     }
@@ -261,8 +264,8 @@ def stability_table(
         f"losses; epochs until {100 * SHARE:.0f} % of the final training accuracy (mean ± standard error). "
         "Pre-training: on the link loss alone."
     )
-    if changes:
-        caption += f" {changed_text(changes)}."
+    if own_changes := {k: v for k, v in (changes or {}).items() if k not in FIXED}:
+        caption += f" {changed_text(own_changes)}."
     header = ["data set", "training", "accuracy", "sd over seeds", "final loss", "sd over seeds"]
     header.append("epochs to 95 %")
     return PlainTable("stability", caption, header, lines, facts, tuple(notes))

@@ -169,11 +169,13 @@ def accuracy_tables(
     """Table 1 or 2 (`table1`, `table2`) from the folder `records`: one table for each protocol, never mixed.
 
     - `methods`: names of rows; see `ROWS`.
-    - `changes`: settings that replace the declared ones. The tables then show the records of those settings only.
+    - `changes`: settings that replace the declared ones. The cells that they change then show the records of those
+      settings only.
     """
     folder = default_folder() if records is None else Path(records)
-    runs = read_runs(folder, changed=bool(changes))
-    failures = read_failures(cells_folder(folder, bool(changes)))
+    kinds = {False, bool(changes)}
+    runs = {changed: read_runs(folder, changed) for changed in kinds}
+    failures = {changed: read_failures(cells_folder(folder, changed)) for changed in kinds}
     tables = []
     for protocol in protocols:
         chosen = [row for row in ROWS.values() if row.table == name and row.name in methods]
@@ -195,21 +197,27 @@ def _table(
     protocol: str,
     datasets: Sequence[str],
     rows: list[tuple[Row, dict[str, Cell | None]]],
-    runs: list[FoundRun],
-    failures: Mapping[str, str],
+    all_runs: Mapping[bool, list[FoundRun]],
+    failures: Mapping[bool, Mapping[str, str]],
     changes: Mapping[str, Any] | None,
 ) -> Table:
-    runs = [run for run in runs if run.first.protocol == protocol]
+    """The table of one protocol. `all_runs` and `failures`: those of declared (False) and changed cells (True)."""
+    runs = {
+        changed: [run for run in own if run.first.protocol == protocol]
+        for changed, own in all_runs.items()
+    }
     base = {
         dataset: run.mean
         for dataset in datasets
         if (cell := make_cell(ROWS["graphsage"], dataset, protocol, changes))
-        and (run := best_match(runs_of(cell, runs)))
+        and (run := best_match(runs_of(cell, runs[bool(cell.changes)])))
     }
     found: list[TableRow] = []
     for row, cells in rows:
         entries = {
-            dataset: Entry() if cell is None else _entry(cell, runs, failures)
+            dataset: Entry()
+            if cell is None
+            else _entry(cell, runs[bool(cell.changes)], failures[bool(cell.changes)])
             for dataset, cell in cells.items()
         }
         if row.kind == "kernel" and not row.node_labels:
@@ -220,7 +228,7 @@ def _table(
         printed = published_gain(protocol, row.method) if row.kind in ("paper", "control") else None
         gain = None if row.name == "graphsage" else mean_gain(own, base)
         found.append(TableRow(row.title, row.kind, entries, gain, len(own.keys() & base), printed))
-    found += [] if changes else _other_settings(protocol, datasets, rows, runs)
+    found += [] if changes else _other_settings(protocol, datasets, rows, runs[False])
     return Table(
         name,
         protocol,

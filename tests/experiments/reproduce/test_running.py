@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from diffpool.data import embedded
+from diffpool.errors import DataError
 from diffpool.experiments.reproduce import running
 from diffpool.experiments.reproduce.measurements import append_line, read_lines
 from diffpool.experiments.reproduce.running import measure_times, time_table, times_file
 
-ORIGIN = {"device": "abacus", "versions": {"torch": "2"}, "date": "2026-01-02"}
+ORIGIN = {
+    "device": "abacus",
+    "versions": {"torch": "2"},
+    "commit": "abc",
+    "date": "2026-01-02",
+}
 
 
 def test_the_table_shows_ratios_to_diffpool_and_names_what_is_missing(tmp_path: Path) -> None:
@@ -34,6 +40,17 @@ def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = read_lines(times_file(tmp_path))
     assert [row["row"] for row in found] == list(rows)
     assert all(row["training"] > 0 and row["forward"] > 0 for row in found)
+
+
+def test_a_line_that_is_no_measurement_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = times_file(tmp_path)
+    append_line(path, {"dataset": "ENZYMES", "row": "diffpool"})
+    with pytest.raises(
+        DataError, match=r"time\.jsonl, line 1: expected a measurement with dataset"
+    ):
+        time_table(tmp_path, ["ENZYMES"])
+    path.write_bytes(b"\xff\xfe\n")  # damaged, like an incomplete line
+    assert time_table(tmp_path, ["ENZYMES"]).facts == []
 
 
 def test_a_line_that_a_killed_process_left_incomplete_is_skipped(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_finished_folds_are_not_measured_again(
 ) -> None:
     monkeypatch.setattr(stability, "SEEDS", 2)
     monkeypatch.setattr(stability, "FOLDS", 1)
-    loads, changes = [], {"epochs": 1, "hidden": 2}
+    loads, changes = [], {"epochs": 1, "hidden": 2, "patience": 5, "link_weight": 0.5}
 
     def load(name: str) -> object:
         loads.append(name)
@@ -91,5 +91,6 @@ def test_finished_folds_are_not_measured_again(
     assert loads == ["embedded"]
     table = stability_table(tmp_path, ["embedded"], changes)
     assert [len(table.lines), len(table.facts)] == [4, 4]
+    assert "OTHER SETTINGS THAN THE DECLARED ONES: epochs=1, hidden=2." in table.caption
     declared = stability_table(tmp_path, ["embedded"])
     assert all(line[2] == "not run" for line in declared.lines)

@@ -107,6 +107,20 @@ def test_a_trial_is_shown_only_with_its_settings(tmp_path: Path) -> None:
     assert "WITH OTHER SETTINGS THAN THE DECLARED ONES: epochs=2" in table.caption
 
 
+def test_a_trial_shows_the_declared_records_of_rows_that_it_does_not_change(tmp_path: Path) -> None:
+    write(tmp_path, "graphsage")
+    write(tmp_path, "diffpool", "reproduce.changed.jsonl", add=3, ratio=0.5)
+    table = one_table(tmp_path, changes={"ratio": 0.5})
+    assert entries(table, "GraphSAGE")["ENZYMES"].run is not None
+    assert next(row.gain for row in table.rows if row.title == "DiffPool") == pytest.approx(3.0)
+
+
+def test_trials_with_different_settings_have_different_files(tmp_path: Path) -> None:
+    names = {cell("diffpool", epochs=epochs).name for epochs in (2, 3)}
+    assert len({*names, cell("diffpool").name}) == 3
+    assert cell("diffpool", epochs=2).name in names
+
+
 def test_every_caption_names_one_protocol_and_tables_never_mix_them(tmp_path: Path) -> None:
     write(tmp_path, "diffpool")
     write(tmp_path, "diffpool", protocol="paper", add=10)
