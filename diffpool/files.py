@@ -27,14 +27,16 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder to write to, and move it to `path` if the block succeeds.
 
     Readers see the old file or the complete new one. If the block raises, the temporary file is removed. The folder
-    must exist. If `path` is a device or pipe, an OSError is raised.
+    must exist. If `path` is a device or pipe, an OSError is raised. An OSError about the temporary file names `path`.
     """
     check_regular(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         yield temporary
         move_into_place(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename in (temporary, str(temporary)):
+            error.filename = str(path)
         temporary.unlink(missing_ok=True)
         raise
 

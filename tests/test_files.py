@@ -258,6 +258,13 @@ def test_without_lock_support_nothing_is_locked(
     assert not path.exists()
 
 
+def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "a.json"
+    with pytest.raises(OSError, match="No such file") as raised:
+        write_json(path, {})
+    assert raised.value.filename == str(path)
+
+
 def test_json_without_nan_is_written_or_the_old_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json(path, {"a": [1, 0.5, None]})

@@ -187,6 +187,11 @@ def reproduce(
             "stability only"
         )
     folder = default_folder() if records is None else records
+    if records is not None and not (run or dry or records.exists()):
+        raise SettingError(
+            f"expected --records to be a folder with records, got {records}, which does not exist: choose another "
+            "folder, or compute the records with --run"
+        )
     tables = [name for name in TABLES if what in (name, "all")]
 
     from diffpool.experiments.reproduce.cells import declared_cells

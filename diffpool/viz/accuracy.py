@@ -88,9 +88,9 @@ def draw_cluster_counts(runs: Sequence[Run], path: str | Path) -> None:
     rows = -(-len(found) // columns)
     with new_figure(3.6 * columns, 3.1 * rows, path) as figure:
         axes = figure.subplots(rows, columns, squeeze=False).flat
-        for place, (heading, own) in zip(axes, found.items(), strict=False):
+        for (heading, own), place in zip(found.items(), axes, strict=False):
             _counts_panel(place, heading, own)
-        for place in list(axes):
+        for place in axes:  # those that are left
             place.set_axis_off()
 
 

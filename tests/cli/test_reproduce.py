@@ -74,6 +74,7 @@ def test_json_output_is_json() -> None:
         (["--set", "ensemble=3"], "--set does not accept ensemble"),
         (["time", "--set", "epochs=3"], "expected no --set with time, got epochs: it replaces"),
         (["stability", "--set", "patience=3"], "--set does not accept patience for stability"),
+        (["--records", "none"], "got none, which does not exist: choose another folder"),
         (["--set", "epocs=3"], "expected --set NAME=VALUE.*Did you mean epochs"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import stdev
@@ -15,6 +17,7 @@ from diffpool.errors import DataError, SettingError
 from diffpool.experiments import METHODS, Record
 from diffpool.experiments.records import append_records
 from diffpool.viz import draw_accuracy, draw_cluster_counts, read_runs
+from diffpool.viz.figure import new_figure
 from diffpool.viz.runs import labels, panels
 
 
@@ -109,6 +112,31 @@ def test_figures_are_written(suffix: str, path: Path, tmp_path: Path) -> None:
         out = tmp_path / f"{draw.__name__}{suffix}"
         draw(read_runs([path]), out)
         assert out.stat().st_size > 1000
+
+
+def test_a_place_without_a_panel_stays_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Any] = []
+
+    @contextmanager
+    def kept(*size: Any) -> Iterator[Any]:
+        with new_figure(*size) as figure:
+            figures.append(figure)
+            yield figure
+
+    monkeypatch.setattr("diffpool.viz.accuracy.new_figure", kept)
+    path = tmp_path / "r.jsonl"
+    for dataset in ("A", "B", "C", "D"):  # two rows of three places
+        for clusters in (5, 20):
+            append_records(
+                path, records(f"{dataset}{clusters}", "diffpool", dataset, clusters=(clusters,))
+            )
+    for draw in (draw_accuracy, draw_cluster_counts):
+        draw(read_runs([path]), tmp_path / "c.png")
+        assert [axes.get_title(loc="left")[:1] for axes in figures[-1].axes if axes.axison] == list(
+            "ABCD"
+        )
 
 
 def test_runs_that_differ_in_more_than_clusters_make_no_line(path: Path, tmp_path: Path) -> None:

@@ -161,14 +161,14 @@ class Nested(NeuralProtocol):
         rungs = {task.method.training.epochs // part for task in tasks for part in (8, 4, 2)}
         if not self.halving or cohort.epoch not in rungs:
             return []
-        losses: dict[str, dict[str, list[int]]] = {}  # models by fold and point
+        models: dict[str, dict[int, list[int]]] = {}  # by fold and point
         for m, task in enumerate(tasks):
             if task.may_fail and m not in cohort.failed | cohort.stopped:
                 fold, _, number = task.name.rpartition(", point ")
-                point = str(int(number) // self.inner_folds)
-                losses.setdefault(fold, {}).setdefault(point, []).append(m)
+                point = int(number) // self.inner_folds
+                models.setdefault(fold, {}).setdefault(point, []).append(m)
         found = []
-        for rivals in losses.values():
+        for rivals in models.values():
             order = sorted(rivals.values(), key=cohort.standing)
             found += [m for own in order[-(-len(order) // 2) :] for m in own]
         return found
