@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Any
 
@@ -20,3 +21,8 @@ def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: Any, *words: obje
     assert caught.value.code == 2
     (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("diffpool: ")]
     return line
+
+
+def listen_to_interrupts() -> None:
+    """For `preexec_fn`: a process ignores SIGINT if the tests run in the background of a script."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import SMALL, complaint
+from command_line import SMALL, complaint, listen_to_interrupts
 from model_files import weights_file
 from typer.testing import CliRunner
 
@@ -189,7 +189,10 @@ def test_ctrl_c_keeps_the_model_and_resume_continues(tmp_path: Path) -> None:
     words = ["train", str(graphs), "--out", str(out), "--device", "cpu", "--hidden", "4"]
     forever = [*words, "--epochs", "100000", "--patience", "100000"]
     command = [sys.executable, "-m", "diffpool", *forever]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, stderr=pipe, stdout=pipe, text=True, preexec_fn=listen_to_interrupts
+    )
     metrics = out / "metrics.jsonl"
     deadline = time.monotonic() + 60
     while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:

@@ -42,6 +42,7 @@ from diffpool.experiments import (
 from diffpool.experiments.checkpoint import checkpoint_path, only_process
 from diffpool.experiments.plan import derived_seed
 from diffpool.experiments.svm_run import in_threads
+from tests.command_line import listen_to_interrupts
 
 METHOD = KernelMethod("wl", "small", depths=(0, 2), costs=(1e-2, 1.0, 100.0))
 PROTOCOL = InnerCV(folds=3)  # fewer inner folds than the default, to save time
@@ -286,7 +287,14 @@ def script(*words: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, *words]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+    return subprocess.Popen(
+        command,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment,
+        preexec_fn=listen_to_interrupts,
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

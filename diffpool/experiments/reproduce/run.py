@@ -240,8 +240,14 @@ def _start(cell: Cell, places: Places, jobs: int) -> _Job:
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,  # Ctrl-C reaches this process only, which passes it on
+            preexec_fn=None if os.name == "nt" else _listen_to_interrupts,
         )
     return _Job(cell, process, log)
+
+
+def _listen_to_interrupts() -> None:
+    """In the new process: a script that runs in the background ignores SIGINT, and its children would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _finish(job: _Job, places: Places, outcome: Outcome) -> None:
