@@ -129,7 +129,7 @@ def _sensitivity(
     x: Tensor,
     expected: list[Tensor],
 ) -> list[float]:
-    """How much each output and gradient changes in double precision if the numbers that go in are rounded to float32."""
+    """How much each output and gradient changes in double precision if the inputs are rounded to float32."""
     generator = torch.Generator().manual_seed(0)
 
     def rounded(t: Tensor) -> Tensor:
