@@ -68,8 +68,12 @@ def read_input(
     target: str | None = None,
     refresh: bool = False,
     quiet: bool = False,
+    names: ColumnNames | None = None,
 ) -> RawGraphs:
-    """The graphs of a path or a named data set. Molecules that are left out are reported."""
+    """The graphs of a path or a named data set, with the attributes of a model if it has `names` for them.
+
+    Molecules that are left out are reported.
+    """
     from diffpool.data import read_raw
 
     check_columns(source.label, target)
@@ -85,6 +89,7 @@ def read_input(
             progress,
             node_attributes=nodes,
             edge_attributes=edges,
+            names=names,
             skip_invalid=source.skip_invalid,
         )
     if raw.skipped:

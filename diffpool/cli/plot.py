@@ -107,7 +107,7 @@ def clusters(
     if dataset == "embedded":
         given: Any = embedded(seed=0)
     else:
-        given = read_input(dataset, source, target, quiet=quiet)
+        given = read_input(dataset, source, target, quiet=quiet, names=model.names)
     viz.draw_clusters(model, given, out, numbers=numbers, seed=seed)
     _say(out, quiet, as_json)
 

@@ -36,6 +36,10 @@ def test_graph_files_are_trained_on_and_predicted_with_chosen_attributes(tmp_pat
     assert len(predictions.read_text().splitlines()) == 2
     facts = json.loads(CliRunner().invoke(app, ["data", data, "--json", *chosen]).stdout)
     assert facts["class_counts"] == {"ring": 12, "star": 12}
+    pytest.importorskip("matplotlib")
+    words = ["plot", "clusters", out, data, "--out", str(tmp_path / "c.png")]
+    drawn = CliRunner().invoke(app, words)  # reads what the model was trained on, not the keys
+    assert drawn.exit_code == 0, drawn.exception
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])

@@ -294,7 +294,7 @@ def test_a_report_that_cannot_be_written_leaves_no_old_one(
     dataset: GraphDataset, complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train_once(METHOD, dataset, tmp_path)
-    monkeypatch.setattr("diffpool.experiments.report.atomic_write", full)
+    monkeypatch.setattr("diffpool.files.atomic_write", full)  # under write_json
     with pytest.warns(UserWarning, match=r"no report in .* \(No space left on device\)"):
         train_once(METHOD, dataset, tmp_path, overwrite=True)
     assert files(tmp_path) == files(complete) - {"report.json", "report.md"}
