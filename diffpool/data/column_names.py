@@ -1,4 +1,4 @@
-"""The names of the columns of node and edge tables, where graphs have them: the attributes of NetworkX graphs."""
+"""The names of the columns of node and edge tables: attributes of NetworkX graphs, chosen tensors of PyG's Data."""
 
 from __future__ import annotations
 

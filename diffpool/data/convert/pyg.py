@@ -21,6 +21,7 @@ from diffpool.data.raw import RawGraphs, missing_node
 from diffpool.errors import DataError, shortened
 
 MAX_NODES = 1_000_000_000  # more do not fit into memory
+USUAL = {"node": "x", "edge": "edge_attr"}  # may be absent, unless they are chosen
 
 
 def from_pyg(
@@ -36,11 +37,10 @@ def from_pyg(
     `node_attributes` and `edge_attributes` are the tensors to use instead of `x` and `edge_attr`, side by side. The
     columns then have names. `names`: the columns that a model was trained on.
     """
-    chosen = {
-        "node": _chosen("node", node_attributes, names),
-        "edge": _chosen("edge", edge_attributes, names),
-    }
-    named = names is not None or node_attributes is not None or edge_attributes is not None
+    given = {"node": node_attributes, "edge": edge_attributes}
+    named = names is not None or any(own is not None for own in given.values())
+    if names is not None:
+        given = {k: names.keys(k) if own is None else own for k, own in given.items()}
     sizes, sources, targets = [], [], []
     tables: dict[str, list[np.ndarray | None]] = {
         field: [] for field in ("node_attributes", "edge_attributes", "edge_weights")
@@ -52,7 +52,7 @@ def from_pyg(
         count = edges.shape[1]
         weight = getattr(graph, "edge_weight", None)
         for kind, rows in (("node", nodes), ("edge", count)):
-            table, found = _table(g, graph, kind, chosen[kind], rows)
+            table, found = _table(g, graph, kind, given[kind], rows)
             columns.setdefault(kind, found)
             tables[f"{kind}_attributes"].append(table)
         tables["edge_weights"].append(
@@ -66,24 +66,14 @@ def from_pyg(
     if found_tables["edge_weights"] is not None:
         found_tables["edge_weights"] = found_tables["edge_weights"].reshape(-1)
     y = [plain(getattr(graph, "y", None)) for graph in graphs] if read_y else [None]
-    given = answers(y) if all_or_none("y", y) else {}
+    more = answers(y) if all_or_none("y", y) else {}
     if named:
-        given["names"] = ColumnNames(
+        more["names"] = ColumnNames(
             node_attributes=columns["node"], edge_attributes=columns["edge"]
         )
     return RawGraphs.from_edges(
-        name, sizes, np.concatenate(sources), np.concatenate(targets), **found_tables, **given
+        name, sizes, np.concatenate(sources), np.concatenate(targets), **found_tables, **more
     )
-
-
-USUAL = {"node": "x", "edge": "edge_attr"}  # may be absent, unless they are chosen
-
-
-def _chosen(
-    kind: str, given: Sequence[str] | None, names: ColumnNames | None
-) -> Sequence[str] | None:
-    """The names of the tensors to use; None: the usual one, if there is one."""
-    return names.keys(kind) if given is None and names is not None else given
 
 
 def _table(
