@@ -71,7 +71,7 @@ def encode(graphs: Graphs, x: Tensor, encoder: Encoder, clusters: Layout | None)
     if encoder.concat:
         x = torch.cat([*outputs, x], -1)
     if encoder.linear is not None:
-        x = encoder.linear(x, columns)
+        x = _masked(encoder.linear(x, columns), graphs.layout, clusters)
     if clusters is not None and x.shape[1] < clusters.largest:  # the layout has spare columns
         x = pad(x, (0, clusters.largest - x.shape[1]))
     return x

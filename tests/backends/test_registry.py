@@ -207,6 +207,20 @@ def encode_cases() -> Iterator[tuple[str, Case]]:
 
     yield "two models", models
 
+    def many_columns(dtype: torch.dtype) -> Call:
+        """More columns than a panel or tile has; only graphs in the middle of the batch have the last ones."""
+        sizes = (30, 200, 60) if INTERPRETED else (30, 400, 700, 60)
+        graphs, _, features = batch(sizes, "sparse", dtype)
+        encoder = make_encoder(dtype, sizes=[3, 20, 40], concat=True, outputs=40)
+        counts = [5, 40, 18] if INTERPRETED else [5, 40, 39, 18]
+        clusters = Layout.from_sizes(counts, DEVICE)
+        x = place(features, dtype)
+        masks = [column_mask(graphs.layout, clusters)]
+        inputs = [x, *encoder.parameters()]
+        return Call((graphs, x, encoder, clusters), inputs, masks, list(encoder.buffers()))
+
+    yield "many columns", many_columns
+
     def frozen(dtype: torch.dtype) -> Call:
         call = encoder_case(SHAPES["ragged"], "sparse", {}, "all")(dtype)
         for module in call.args[2].modules():

@@ -1,15 +1,17 @@
 /* Matrix multiplication.
  *
  * C = A B (+ bias, or + C) for A [n, k] and B [k, m], each of them by rows or transposed. B is packed into panels of 16
- * columns; a tile of up to 6 rows stays in registers. */
+ * columns; a tile of a few rows stays in registers. */
 
 #define PANEL 16
 #define DEPTH 256
-#define TILE 6
+#define NARROW 6 /* rows of a tile */
+#define WIDE 12
 #define FEW 18 /* rows of A for which packing B does not pay */
 
 typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
 
+typedef float Wide __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int Index __attribute__((vector_size(32)));
 #if defined(__clang__)
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -30,44 +32,15 @@ INLINE void copy_few(float *to, const float *from, i64 m) {
     if (m & 1) *to = *from;
 }
 
-/* C = initial values (NULL: zero) + A · panel, for the first m columns of the panel */
-INLINE void tile(const int rows, Matrix a, const float *panel, i64 ldp, i64 k, float *c, i64 ldc, i64 m,
-                 const float *initial, i64 ldi) {
-    Vector sum[TILE][2];
-    float edge[PANEL];
-    const Vector zero = {0};
-    for (int r = 0; r < rows; r++) {
-        if (!initial) {
-            sum[r][0] = sum[r][1] = zero;
-            continue;
-        }
-        const float *from = initial + r * ldi;
-        if (m < PANEL) {
-            memset(edge, 0, sizeof edge);
-            copy_few(edge, from, m);
-            from = edge;
-        }
-        sum[r][0] = *(const Vector *)from;
-        sum[r][1] = *(const Vector *)(from + 8);
-    }
-    for (i64 t = 0; t < k; t++) {
-        const Vector low = *(const Vector *)(panel + t * ldp), high = *(const Vector *)(panel + t * ldp + 8);
-        const float *column = a.start + t * a.right;
-        __builtin_prefetch(column + PANEL, 0, 2); /* columns of Aᵀ that later tiles read */
-#pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            const float value = column[r * a.down];
-            sum[r][0] += value * low;
-            sum[r][1] += value * high;
-        }
-    }
-    for (int r = 0; r < rows; r++) {
-        float *to = m < PANEL ? edge : c + r * ldc;
-        *(Vector *)to = sum[r][0];
-        *(Vector *)(to + 8) = sum[r][1];
-        if (m < PANEL) copy_few(c + r * ldc, edge, m);
-    }
-}
+/* Tiles in two widths: 6 rows of two vectors of 8, or, with AVX-512, 12 rows of one vector of 16. */
+#define TILE narrow_tile
+#define TILE_VECTOR Vector
+#define TILE_ROWS NARROW
+#include "tile.h"
+#define TILE wide_tile
+#define TILE_VECTOR Wide
+#define TILE_ROWS WIDE
+#include "tile.h"
 
 /* to[u][v] = from[v][u], for 8 × 8 elements; `to` has rows of a panel. */
 INLINE void transpose8(const float *from, i64 ld, float *to) {
@@ -101,7 +74,15 @@ INLINE void pack_transposed(const float *from, i64 ld, i64 depth, i64 width, flo
         for (i64 u = 0; u < depth; u++) panel[u * PANEL + v] = from[v * ld + u];
 }
 
-INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
+#define TILE_OF(rows)                                                                                                   \
+    case rows:                                                                                                          \
+        if (wide) wide_tile(rows, part, panel, ldp, depth, to, ldc, width, initial, ldi);                               \
+        else if (rows <= NARROW) narrow_tile(rows, part, panel, ldp, depth, to, ldc, width, initial, ldi);              \
+        break;
+
+INLINE void multiply(const int wide, Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias,
+                     int add) {
+    const int most = wide ? WIDE : NARROW;
     float packed[DEPTH * PANEL] __attribute__((aligned(64)));
     if (k == 0 && !add)
         for (i64 i = 0; i < n; i++) {
@@ -128,19 +109,25 @@ INLINE void multiply(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
                     for (i64 u = 0; u < depth; u++) copy_few(packed + u * PANEL, from + u * b.down, width);
                 else pack_transposed(from, b.right, depth, width, packed);
             }
-            for (i64 i = 0; i < n; i += TILE) {
+            for (i64 i = 0; i < n; i += most) {
                 const Matrix part = {a.start + i * a.down + t * a.right, a.down, a.right};
                 float *to = c + i * ldc + j;
                 const int first = t == 0 && !add;
                 const float *initial = !first ? to : bias ? bias + j : NULL;
                 const i64 ldi = first ? 0 : ldc;
-                switch (MIN(n - i, TILE)) {
-                case 6: tile(6, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
-                case 5: tile(5, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
-                case 4: tile(4, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
-                case 3: tile(3, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
-                case 2: tile(2, part, panel, ldp, depth, to, ldc, width, initial, ldi); break;
-                default: tile(1, part, panel, ldp, depth, to, ldc, width, initial, ldi);
+                switch (MIN(n - i, most)) {
+                    TILE_OF(12)
+                    TILE_OF(11)
+                    TILE_OF(10)
+                    TILE_OF(9)
+                    TILE_OF(8)
+                    TILE_OF(7)
+                    TILE_OF(6)
+                    TILE_OF(5)
+                    TILE_OF(4)
+                    TILE_OF(3)
+                    TILE_OF(2)
+                    TILE_OF(1)
                 }
             }
         }
@@ -151,6 +138,21 @@ INLINE Matrix by_rows(const float *start, i64 ld) { return (Matrix){start, ld, 1
 INLINE Matrix transposed(const float *start, i64 ld) { return (Matrix){start, 1, ld}; }
 
 /* C = A B + bias, or C += A B; not inlined, to keep the code small. */
-FAST static void gemm(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
-    multiply(a, b, c, ldc, n, m, k, bias, add);
+FAST static void narrow_gemm(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
+    multiply(0, a, b, c, ldc, n, m, k, bias, add);
+}
+
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__clang__)
+__attribute__((target("arch=x86-64-v4"))) static void wide_gemm(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k,
+                                                                const float *bias, int add) {
+    multiply(1, a, b, c, ldc, n, m, k, bias, add);
+}
+#define HAS_WIDE __builtin_cpu_supports("x86-64-v4")
+#else
+#define wide_gemm narrow_gemm
+#define HAS_WIDE 0
+#endif
+
+static void gemm(Matrix a, Matrix b, float *c, i64 ldc, i64 n, i64 m, i64 k, const float *bias, int add) {
+    (HAS_WIDE ? wide_gemm : narrow_gemm)(a, b, c, ldc, n, m, k, bias, add);
 }

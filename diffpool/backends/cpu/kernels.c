@@ -166,6 +166,8 @@ static Encoder *take_network(Arguments *from, Networks *networks) {
         e.full = width(from);
         e.width = width(from);
         e.final = floats(from, n * e.width);
+        if (columns && e.width != e.layers[e.count - 1].width)
+            refuse("expected a last layer with %lld columns, got %lld", e.layers[e.count - 1].width, e.width);
         if (e.width > e.full || e.ldo > e.inputs) refuse("expected a last layer for %lld columns, got %lld", e.ldo, e.inputs);
     }
     Encoder *grown = PyErr_Occurred() ? NULL : realloc(networks->encoders, sizeof(Encoder) * (networks->count + models));
@@ -261,6 +263,25 @@ static double *allocate_sums(Networks *networks) {
     return sums;
 }
 
+/* Allocate the reach of the last layer's columns in every network. */
+static i64 *allocate_reach(Networks *networks) {
+    i64 total = 1;
+    for (i64 k = 0; k < networks->count; k++) {
+        const Encoder *e = networks->encoders + k;
+        total += panels_of(e->layers[e->count - 1].width);
+    }
+    i64 *reach = malloc(sizeof(i64) * total), *next = reach;
+    for (i64 k = 0; reach && k < networks->count; k++) {
+        Encoder *e = networks->encoders + k;
+        Layer *layer = e->layers + e->count - 1;
+        if (!layer->columns) continue;
+        find_reach(layer, e->begin, e->end, next);
+        layer->reach = next;
+        next += panels_of(layer->width);
+    }
+    return reach;
+}
+
 static int threads_of(Arguments *from) {
     const i64 threads = integer(from);
     return (int)MAX(MIN(threads, MAX_THREADS), 1);
@@ -288,7 +309,8 @@ static PyObject *run_layers(PyObject *const *args, Py_ssize_t count, int forward
         refuse("expected a workspace of %lld floats, got %lld", tasks * networks.share, space);
     if (complete(&from)) {
         double *sums = allocate_sums(&networks);
-        if (sums) {
+        i64 *reach = allocate_reach(&networks);
+        if (sums && reach) {
             Py_BEGIN_ALLOW_THREADS
             if (networks.chunked)
                 for (i64 k = 0; k < networks.count; k++) run_network(&networks, k, 0);
@@ -297,6 +319,7 @@ static PyObject *run_layers(PyObject *const *args, Py_ssize_t count, int forward
         } else
             PyErr_NoMemory();
         free(sums);
+        free(reach);
     }
     free(networks.encoders);
     if (PyErr_Occurred()) return NULL;

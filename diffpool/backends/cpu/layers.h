@@ -29,6 +29,7 @@ typedef struct {
     float *running_mean, *running_var;
     double momentum, eps;
     const i64 *columns; /* row i has the first columns[i] of the output (NULL: all); the rest is zero */
+    const i64 *reach;   /* for each panel of columns, the number of rows up to the last one that has any of them */
     /* saved for backward: D⁻¹AX; values before ReLU; their norms; mean, 1/sd and 1/count of each column */
     float *mean, *unit, *length, *statistics;
     float *grad_weight, *grad_bias, *grad_scale, *grad_shift;
@@ -101,6 +102,24 @@ static void arrange(Encoder *e, const float *x, i64 models) {
         else layer->out = next, next += n * width;
         from = layer->out, ldx = layer->ldo;
     }
+}
+
+static i64 panels_of(i64 columns) { return (columns + PANEL - 1) / PANEL; }
+
+/* The columns that any of the rows [r0, r1) has: products need no others. */
+static i64 columns_of(const Layer *layer, i64 r0, i64 r1) {
+    if (!layer->columns) return layer->width;
+    i64 most = 0;
+    for (i64 r = r0; r < r1; r++) most = MAX(most, layer->columns[r]);
+    return most;
+}
+
+/* Fill in `reach`, for the rows of one model. */
+static void find_reach(const Layer *layer, i64 begin, i64 end, i64 *reach) {
+    const i64 panels = panels_of(layer->width);
+    for (i64 p = 0; p < panels; p++) reach[p] = 0;
+    for (i64 r = end, known = 0; r > begin && known < panels; r--)
+        for (; known < panels && layer->columns[r - 1] > known * PANEL; known++) reach[known] = r - begin;
 }
 
 static i64 chunks_of(const Encoder *e) { return (e->end - e->begin + CHUNK - 1) / CHUNK; }
@@ -279,12 +298,12 @@ FAST static void forward_sums(void *context, i64 chunk, int rank) {
     ROWS_OF(e, chunk)
     (void)rank;
     make_mean(&e->graphs, layer, r0, r1);
-    const i64 d = layer->d, width = layer->width;
+    const i64 d = layer->d, width = layer->width, columns = columns_of(layer, r0, r1);
     float *unit = layer->unit + r0 * width;
-    gemm(by_rows(layer->x + r0 * layer->ldx, layer->ldx), by_rows(layer->weight, layer->full), unit, width, r1 - r0, width,
+    gemm(by_rows(layer->x + r0 * layer->ldx, layer->ldx), by_rows(layer->weight, layer->full), unit, width, r1 - r0, columns,
          d, layer->bias, 0);
     gemm(by_rows(layer->mean + r0 * d, d), by_rows(layer->weight + d * layer->full, layer->full), unit, width, r1 - r0,
-         width, d, NULL, 1);
+         columns, d, NULL, 1);
     make_unit(layer, r0, r1, e->partial + chunk * 3 * e->widest);
 }
 
@@ -299,8 +318,15 @@ FAST static void forward_final(void *context, i64 chunk, int rank) {
     const Encoder *e = context;
     ROWS_OF(e, chunk)
     (void)rank;
-    gemm(by_rows(e->out + r0 * e->ldo, e->ldo), by_rows(e->weight, e->full), e->final + r0 * e->width, e->width, r1 - r0,
-         e->width, e->ldo, e->bias, 0);
+    const Layer *layer = e->layers + e->count - 1;
+    const i64 columns = columns_of(layer, r0, r1), spare = layer->width - columns; /* the last layer's, also of its input */
+    const i64 width = layer->columns ? MIN(columns, e->width) : e->width;
+    float *final = e->final + r0 * e->width;
+    gemm(by_rows(e->out + r0 * e->ldo, e->ldo), by_rows(e->weight, e->full), final, e->width, r1 - r0, width,
+         e->ldo - spare, e->bias, 0);
+    if (layer->columns)
+        for (i64 r = r0; r < r1; r++, final += e->width)
+            for (i64 j = layer->columns[r]; j < e->width; j++) final[j] = 0;
 }
 
 /* Set the rows of no graph, at the end of a model, to zero. */
@@ -393,29 +419,41 @@ INLINE void through_normalization(const Layer *layer, float *grad_h, i64 r0, i64
     }
 }
 
-/* One piece of XᵀG, the gradient of a weight with `rows` rows and `full` columns, of which the first `width` are used. */
-INLINE void weight_gradient(const float *x, i64 ldx, const float *g, i64 width, i64 n, float *out, i64 full, i64 rows,
-                            i64 piece) {
-    const i64 k0 = piece * WEIGHT_ROWS, k1 = MIN(k0 + WEIGHT_ROWS, rows);
-    gemm(transposed(x + k0, ldx), by_rows(g, width), out + k0 * full, full, k1 - k0, width, n, NULL, 0);
-    if (width < full)
-        for (i64 k = k0; k < k1; k++) memset(out + k * full + width, 0, (full - width) * sizeof(float));
+/* One piece of XᵀG, the gradient of a weight with `rows` rows and `full` columns, of which the first `width` are used.
+ *
+ * The columns of X are copied block by block, because reading them in place costs a cache line per element. */
+INLINE void weight_gradient(const float *x, i64 ldx, const float *g, i64 width, i64 n, const i64 *reach, float *out, i64 full,
+                            i64 rows, i64 piece) {
+    float block[DEPTH * WEIGHT_ROWS] __attribute__((aligned(64)));
+    const i64 k0 = piece * WEIGHT_ROWS, own = MIN(WEIGHT_ROWS, rows - k0);
+    out += k0 * full;
+    for (i64 k = 0; k < own; k++) memset(out + k * full, 0, full * sizeof(float));
+    for (i64 t = 0; t < n; t += DEPTH, g += DEPTH * width) {
+        const i64 depth = MIN(n - t, DEPTH);
+        for (i64 i = 0; i < depth; i++) memcpy(block + i * own, x + (t + i) * ldx + k0, own * sizeof(float));
+        for (i64 j = 0; j < width; j += PANEL) {
+            const i64 used = reach ? MIN(reach[j / PANEL] - t, depth) : depth;
+            if (used > 0) gemm(transposed(block, own), by_rows(g + j, width), out + j, full, own, MIN(PANEL, width - j), used, NULL, 1);
+        }
+    }
 }
 
 static i64 weight_pieces(i64 rows) { return (rows + WEIGHT_ROWS - 1) / WEIGHT_ROWS; }
 
 FAST static void backward_final(void *context, i64 piece, int rank) {
     const Encoder *e = context;
+    const Layer *layer = e->layers + e->count - 1;
     const i64 pieces = weight_pieces(e->ldo), n = e->end - e->begin;
     (void)rank;
     if (piece < pieces) {
-        weight_gradient(e->out + e->begin * e->ldo, e->ldo, e->grad + e->begin * e->width, e->width, n, e->grad_weight,
-                        e->full, e->ldo, piece);
+        weight_gradient(e->out + e->begin * e->ldo, e->ldo, e->grad + e->begin * e->width, e->width, n, layer->reach,
+                        e->grad_weight, e->full, e->ldo, piece);
         return;
     }
     ROWS_OF(e, piece - pieces)
+    const i64 columns = columns_of(layer, r0, r1), spare = layer->width - columns;
     gemm(by_rows(e->grad + r0 * e->width, e->width), transposed(e->weight, e->full), e->grad_out + r0 * e->ldo, e->ldo,
-         r1 - r0, e->ldo, e->width, NULL, 0);
+         r1 - r0, e->ldo - spare, layer->columns ? MIN(columns, e->width) : e->width, NULL, 0);
 }
 
 FAST static void backward_sums(void *context, i64 chunk, int rank) {
@@ -441,8 +479,9 @@ FAST static void backward_linear(void *context, i64 chunk, int rank) {
     else through_normalization(layer, e->grad_h, r0, r1, bias, 0);
     if (!e->grad_input) return;
     const Matrix grad_h = by_rows(e->grad_h + r0 * width, width);
-    gemm(grad_h, transposed(layer->weight, full), e->grad_input + r0 * d, d, r1 - r0, d, width, NULL, 0);
-    gemm(grad_h, transposed(layer->weight + d * full, full), e->grad_mean + r0 * d, d, r1 - r0, d, width, NULL, 0);
+    const i64 columns = columns_of(layer, r0, r1);
+    gemm(grad_h, transposed(layer->weight, full), e->grad_input + r0 * d, d, r1 - r0, d, columns, NULL, 0);
+    gemm(grad_h, transposed(layer->weight + d * full, full), e->grad_mean + r0 * d, d, r1 - r0, d, columns, NULL, 0);
     for (i64 r = r0; r < r1; r++) {
         float *grad_mean = e->grad_mean + r * d;
         const float inverse = graphs->inverse_degree[r];
@@ -462,11 +501,12 @@ FAST static void backward_edges(void *context, i64 piece, int rank) {
     const float *grad_h = e->grad_h + e->begin * width, *grad_mean = e->grad_mean;
     (void)rank;
     if (piece < pieces) {
-        weight_gradient(layer->x + e->begin * layer->ldx, layer->ldx, grad_h, width, n, layer->grad_weight, full, d, piece);
+        weight_gradient(layer->x + e->begin * layer->ldx, layer->ldx, grad_h, width, n, layer->reach, layer->grad_weight, full,
+                        d, piece);
         return;
     }
     if (piece < 2 * pieces) {
-        weight_gradient(layer->mean + e->begin * d, d, grad_h, width, n, layer->grad_weight + d * full, full, d,
+        weight_gradient(layer->mean + e->begin * d, d, grad_h, width, n, layer->reach, layer->grad_weight + d * full, full, d,
                         piece - pieces);
         return;
     }
@@ -491,8 +531,17 @@ static void encoder_backward(Encoder *e) {
     const i64 chunks = chunks_of(e), rows = e->last - e->begin;
     /* each minus the rows before this model's, because rows are numbered across models */
     float *grad_h = e->work + rows * e->ldo, *grad_mean = grad_h + rows * e->widest, *later = grad_mean + rows * e->deepest;
-    const float *grad = e->grad;
+    const i64 *columns = e->layers[e->count - 1].columns;
     e->grad_out = e->work - e->begin * e->ldo;
+    if (e->has_final && columns) { /* columns that a row does not have have no gradient */
+        float *own = grad_h - e->begin * e->width;
+        for (i64 i = e->begin; i < e->end; i++) {
+            memcpy(own + i * e->width, e->grad + i * e->width, columns[i] * sizeof(float));
+            memset(own + i * e->width + columns[i], 0, (e->width - columns[i]) * sizeof(float));
+        }
+        e->grad = own;
+    }
+    const float *grad = e->grad;
     if (e->has_final) {
         parallel(backward_final, e, weight_pieces(e->ldo) + chunks, e->threads);
         memset(e->grad_weight + e->ldo * e->full, 0, (e->inputs - e->ldo) * e->full * sizeof(float));
