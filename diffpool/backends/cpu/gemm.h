@@ -32,6 +32,13 @@ INLINE void copy_few(float *to, const float *from, i64 m) {
     if (m & 1) *to = *from;
 }
 
+/* Keep a pointer in a register of its own. */
+#if defined(__GNUC__)
+#define KEEP(pointer) __asm__("" : "+r"(pointer))
+#else
+#define KEEP(pointer) (void)(pointer)
+#endif
+
 /* Tiles in two widths: 6 rows of two vectors of 8, or, with AVX-512, 12 rows of one vector of 16. */
 #define TILE narrow_tile
 #define TILE_VECTOR Vector

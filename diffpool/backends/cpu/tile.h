@@ -24,16 +24,23 @@ INLINE void TILE(const int rows, Matrix a, const float *panel, i64 ldp, i64 k, f
         }
         for (int p = 0; p < PARTS; p++) sum[r][p] = ((const TILE_VECTOR *)from)[p];
     }
+    /* one pointer for every third row: with a pointer or an offset for each row, there are too few registers */
+    const float *every[4];
+    for (int q = 0; q < 4; q++) every[q] = a.start + 3 * q * a.down;
     for (i64 t = 0; t < k; t++) {
         const TILE_VECTOR *row = (const TILE_VECTOR *)(panel + t * ldp);
         TILE_VECTOR part[PARTS];
         for (int p = 0; p < PARTS; p++) part[p] = row[p];
-        const float *column = a.start + t * a.right;
-        __builtin_prefetch(column + PANEL, 0, 2); /* columns of Aᵀ that later tiles read */
+        __builtin_prefetch(every[0] + PANEL, 0, 2); /* columns of Aᵀ that later tiles read */
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            const float value = column[r * a.down];
+            const float value = every[r / 3][r % 3 * a.down];
             for (int p = 0; p < PARTS; p++) sum[r][p] += value * part[p];
+        }
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; q++) {
+            every[q] += a.right;
+            KEEP(every[q]);
         }
     }
 #pragma GCC unroll 12
