@@ -289,17 +289,11 @@ class SparseGraphs(_Graphs):
         chosen = torch.as_tensor(graphs, dtype=torch.int64)
         if layout is None:
             layout = Layout.from_sizes(self.layout.sizes[chosen], device)
-        shift = (self.layout.starts[chosen] - layout.starts).to(device)  # [B']: old − new
-        if not layout.complete:
-            shift = torch.cat([shift, shift.new_zeros(1)])
-        shift = shift.index_select(0, layout.graph_of_row)  # [N']
-        nodes = torch.arange(layout.total, device=device) + shift
-        if layout.real is not None:
-            nodes = torch.where(layout.real, nodes, self.num_nodes - 1)
-        adj, edges = _select_rows(self.adj, nodes, shift)
+        starts = self.layout.starts.index_select(0, chosen)
+        nodes, adj, edges = select_rows(self.adj, starts, layout)
         adj_t, edges_t = adj, edges
         if self.adj_t is not self.adj:
-            adj_t, edges_t = _select_rows(self.adj_t, nodes, shift)
+            _, adj_t, edges_t = select_rows(self.adj_t, starts, layout)
         return SparseGraphs(
             layout=layout,
             adj=adj,
@@ -506,19 +500,33 @@ def _transpose(indptr: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.n
     return t.indptr.astype(np.int64), t.indices.astype(np.int64), t.data
 
 
-def _select_rows(matrix: Csr, nodes: Tensor, shift: Tensor) -> tuple[Csr, Tensor]:
-    """The rows `nodes`, with `shift` (old − new index, by row) subtracted from the columns; the selected entries."""
-    first = matrix.indptr.index_select(0, nodes)
-    count = matrix.indptr.index_select(0, nodes + 1) - first  # [N']
+@accelerated
+def select_rows(matrix: Csr, starts: Tensor, layout: Layout) -> tuple[Tensor, Csr, Tensor]:
+    """The matrix of graphs with this layout whose rows and columns begin at `starts` [B] in `matrix`.
+
+    Also the row of `matrix` that each row comes from, [N'], and its entry that each entry comes from, [E']. Rows of no
+    graph are copies of the last row. `starts` is on the host.
+    """
+    device = matrix.indptr.device
+    shift = (starts - layout.starts).to(device)  # [B]: old − new
+    if not layout.complete:
+        shift = torch.cat([shift, shift.new_zeros(1)])
+    shift = shift.index_select(0, layout.graph_of_row)  # [N']
+    rows = torch.arange(layout.total, device=device) + shift
+    if layout.real is not None:
+        rows = torch.where(layout.real, rows, len(matrix.indptr) - 2)
+    first = matrix.indptr.index_select(0, rows)
+    count = matrix.indptr.index_select(0, rows + 1) - first  # [N']
     end = count.cumsum(0)
-    row = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count)  # [E']
+    row = torch.repeat_interleave(torch.arange(len(rows), device=device), count)  # [E']
     offset = first - (end - count)  # [N']: index in the matrix − index in the result
-    edges = torch.arange(row.shape[0], device=row.device) + offset.index_select(0, row)
-    return Csr(
+    entries = torch.arange(row.shape[0], device=device) + offset.index_select(0, row)
+    selected = Csr(
         indptr=torch.cat([end.new_zeros(1), end]),
-        indices=matrix.indices.index_select(0, edges) - shift.index_select(0, row),
-        values=None if matrix.values is None else matrix.values.index_select(0, edges),
-    ), edges
+        indices=matrix.indices.index_select(0, entries) - shift.index_select(0, row),
+        values=None if matrix.values is None else matrix.values.index_select(0, entries),
+    )
+    return rows, selected, entries
 
 
 def _move(matrix: Csr, device: torch.device | str, dtype: torch.dtype | None) -> Csr:

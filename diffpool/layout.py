@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.backends import accelerated
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layout:
@@ -41,28 +43,17 @@ class Layout:
     ) -> Layout:
         """The layout of graphs with these sizes: first the graphs of model 0, then those of model 1, and so on."""
         counts = checked_sizes(sizes)
-        used = counts.reshape(models, -1).sum(1) if len(counts) else np.zeros(models, np.int64)
-        rows, largest = int(used.max()), int(counts.max(initial=0))  # rows: of each model
-        padding = rows - used  # [M]
-        complete = not padding.any()
-        starts = counts.cumsum() - counts
-        graph = np.arange(len(counts)).repeat(counts)  # of each row that belongs to one
-        index = np.arange(len(graph)) - starts[graph]
-        if not complete:
-            starts += (padding.cumsum() - padding).repeat(len(counts) // models)
-        # one table: one transfer instead of three
-        table = np.empty((3, models * rows), np.int64)
-        owned = slice(None) if complete else starts[graph] + index
-        if not complete:
-            table[:] = [[len(counts)], [0], [len(counts) * largest]]
-        table[0, owned], table[1, owned], table[2, owned] = graph, index, graph * largest + index
-        graph_of_row, index_in_graph, slot_of_row = torch.from_numpy(table).to(device).unbind()
+        used = counts.reshape(models, -1).sum(1)  # [M]: rows that belong to graphs
+        rows = int(used.max())  # of each model
+        complete = rows == int(used.min())
         host = torch.from_numpy(counts)
+        starts, tables = row_tables(host, models, rows)
+        graph_of_row, index_in_graph, slot_of_row = tables.to(device).unbind()  # one transfer
         return cls(
             sizes=host,
-            starts=torch.from_numpy(starts),
+            starts=starts,
             total=models * rows,
-            largest=largest,
+            largest=int(counts.max(initial=0)),
             graph_of_row=graph_of_row,
             index_in_graph=index_in_graph,
             slot_of_row=slot_of_row,
@@ -97,6 +88,23 @@ class Layout:
 
     def __repr__(self) -> str:
         return f"Layout({len(self)} graphs, {self.total} rows, largest {self.largest})"
+
+
+@accelerated
+def row_tables(sizes: Tensor, models: int, rows: int) -> tuple[Tensor, Tensor]:
+    """`Layout.starts` [B], and `graph_of_row`, `index_in_graph` and `slot_of_row` as one table [3, N], on the host.
+
+    Each model has `rows` rows, so N = M · rows.
+    """
+    counts, graphs, largest = sizes.numpy(), len(sizes), int(sizes.numpy().max(initial=0))
+    ends = counts.reshape(models, -1).cumsum(1) + rows * np.arange(models)[:, None]
+    starts = ends.reshape(-1) - counts
+    graph = np.arange(graphs).repeat(counts)  # of each row that belongs to one
+    index = np.arange(len(graph)) - (counts.cumsum() - counts)[graph]
+    tables = np.empty((3, models * rows), np.int64)
+    tables[:] = [[graphs], [0], [graphs * largest]]  # for rows of no graph
+    tables[:, starts[graph] + index] = graph, index, graph * largest + index
+    return torch.from_numpy(starts), torch.from_numpy(tables)
 
 
 def checked_sizes(sizes: Sequence[int] | np.ndarray | Tensor) -> np.ndarray:

@@ -1,9 +1,9 @@
-/* Kernels for the CPU, float32: the layers of an encoder, the pooling of a level, and Adam.
+/* Kernels for the CPU, float32: the layers of an encoder, the pooling of a level, Adam, and the rows and edges of a batch.
  *
  * With PyTorch, a training step on small graphs takes about a thousand operations of a few microseconds each. Here all
  * layers of the networks of a level take one call, and so does a pooling. The kernels are optional: without a compiler the
- * package is installed without them and computes the same results with PyTorch. The callers are encoder.py, pooling.py and
- * adam.py. Matrices are row-major; "ld" is the stride between rows. */
+ * package is installed without them and computes the same results with PyTorch. The callers are encoder.py, pooling.py, adam.py
+ * and batch.py. Matrices are row-major; "ld" is the stride between rows. */
 #define _GNU_SOURCE
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -36,6 +36,8 @@ typedef int64_t i64;
 #include "pooling.h"
 
 #include "adam.h"
+
+#include "batch.h"
 
 /* --- Python: arguments in the order of the structures --------------------------------------------------------------- */
 
@@ -478,9 +480,99 @@ static PyObject *py_adam(PyObject *self, PyObject *const *args, Py_ssize_t count
     Py_RETURN_NONE;
 }
 
+/* Arguments: the fields of Tables. */
+static PyObject *py_row_tables(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Arguments from = {args, count};
+    Tables t;
+    (void)self;
+    t.models = width(&from);
+    t.rows = rows(&from);
+    t.graphs = rows(&from);
+    const i64 n = t.models * t.rows, own = t.graphs / MAX(t.models, 1);
+    t.sizes = integers(&from, t.graphs);
+    t.starts = integers(&from, t.graphs);
+    t.graph = integers(&from, 3 * n);
+    t.index = t.graph + n;
+    t.slot = t.index + n;
+    if (own * t.models != t.graphs) refuse("expected graphs of %lld models, got %lld graphs", t.models, t.graphs);
+    for (i64 m = 0; m < t.models && !PyErr_Occurred(); m++) {
+        i64 left = t.rows;
+        for (i64 g = m * own; g < (m + 1) * own; left -= t.sizes[g++])
+            if (t.sizes[g] < 0 || t.sizes[g] > left) {
+                refuse("expected a graph with up to %lld rows, got %lld", left, t.sizes[g]);
+                break;
+            }
+    }
+    if (!complete(&from)) return NULL;
+    fill_tables(&t);
+    Py_RETURN_NONE;
+}
+
+/* Read and check everything but the result. */
+static void take_selection(Arguments *from, Selection *s) {
+    s->all = rows(from);
+    s->indptr = integers(from, s->all + 1);
+    s->indices = contiguous(take(from), torch.int64, &s->entries);
+    s->n = rows(from);
+    s->graphs = rows(from);
+    s->sizes = integers(from, s->graphs);
+    s->starts = integers(from, s->graphs);
+    s->first = integers(from, s->graphs);
+    if (PyErr_Occurred()) return;
+    check_parts(s->sizes, s->starts, s->graphs, s->n);
+    if (s->indptr[s->all] != s->entries) refuse("expected %lld entries, got %lld", s->indptr[s->all], s->entries);
+    if (!s->all && s->n) refuse("expected at least %lld row, got %lld", 1, s->all);
+    const i64 last = s->all ? s->indptr[s->all - 1] : 0;
+    if (last < 0 || last > s->entries) refuse("expected the first entry of a row up to %lld, got %lld", s->entries, last);
+    for (i64 g = 0; g < s->graphs && !PyErr_Occurred(); g++) {
+        const i64 first = s->first[g], size = s->sizes[g];
+        if (first < 0 || first > s->all - size) {
+            refuse("expected the rows of a graph among %lld rows, got a start of %lld", s->all, first);
+            return;
+        }
+        i64 before = 0;
+        for (i64 r = first; r <= first + size; r++) {
+            if (s->indptr[r] < before || s->indptr[r] > s->entries) {
+                refuse("expected the first entry of a row up to %lld, got %lld", s->entries, s->indptr[r]);
+                return;
+            }
+            before = s->indptr[r];
+        }
+        int outside = 0;
+        for (i64 e = s->indptr[first]; e < before; e++) outside |= (uint64_t)(s->indices[e] - first) >= (uint64_t)size;
+        if (outside) refuse("expected the entries of graph %lld within its %lld columns", g, size);
+    }
+}
+
+/* The number of entries in the rows of the selected graphs. Arguments: the fields of Selection up to `first`. */
+static PyObject *py_count_entries(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Arguments from = {args, count};
+    Selection s;
+    (void)self;
+    take_selection(&from, &s);
+    return complete(&from) ? PyLong_FromLongLong(count_entries(&s)) : NULL;
+}
+
+/* Arguments: the fields of Selection. */
+static PyObject *py_select_rows(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Arguments from = {args, count};
+    Selection s;
+    (void)self;
+    take_selection(&from, &s);
+    const i64 entries = PyErr_Occurred() ? 0 : count_entries(&s);
+    s.row = integers(&from, s.n);
+    s.entry = integers(&from, entries);
+    s.ends = integers(&from, s.n + 1);
+    s.columns = integers(&from, entries);
+    if (!complete(&from)) return NULL;
+    select_rows(&s);
+    Py_RETURN_NONE;
+}
+
 #define ENTRY(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL}
 static PyMethodDef methods[] = {ENTRY(layers_buffers), ENTRY(layers_forward), ENTRY(layers_backward),
                                 ENTRY(pool_forward),   ENTRY(pool_backward),  ENTRY(adam),
+                                ENTRY(row_tables),     ENTRY(count_entries),  ENTRY(select_rows),
                                 {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernels", "Kernels for the CPU.", 0, methods,

@@ -4,6 +4,6 @@ The kernels replace about a thousand PyTorch operations of a few microseconds ea
 `python -m benchmarks.cpu_step` measures the speedup.
 """
 
-from diffpool.backends.cpu import adam, encoder, pooling
+from diffpool.backends.cpu import adam, batch, encoder, pooling
 
-__all__ = ["adam", "encoder", "pooling"]
+__all__ = ["adam", "batch", "encoder", "pooling"]
