@@ -41,6 +41,12 @@ class Layout:
     ) -> Layout:
         """The layout of graphs with these sizes: first the graphs of model 0, then those of model 1, and so on."""
         counts = checked_sizes(sizes)
+        if models == 1 and torch.device(device).type != "cpu":
+            given = torch.from_numpy(counts).to(device, non_blocking=True)
+            graph_of_row = torch.arange(len(counts), device=device).repeat_interleave(
+                given, output_size=int(counts.sum())
+            )
+            return cls.on_device(counts.tolist(), given, graph_of_row)
         used = counts.reshape(models, -1).sum(1) if len(counts) else np.zeros(models, np.int64)
         rows, largest = int(used.max()), int(counts.max(initial=0))  # rows: of each model
         padding = rows - used  # [M]
