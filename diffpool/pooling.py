@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, wraps
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,20 @@ from diffpool.nn.encoder import Encoder
 from diffpool.nn.poolers import Assignment
 
 Losses = Literal["paper", "pyg"]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _eager(function: Callable[P, R]) -> Callable[P, R]:
+    """Keep a function out of compiled programs: torch.compile continues after it."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.compiler.is_compiling():  # importing the compiler takes seconds
+            return torch.compiler.disable(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -350,7 +365,7 @@ class _Level:
         return h
 
 
-@torch.compiler.disable
+@_eager
 def _level(
     x: Tensor,
     edge_index: Tensor | Graphs,
@@ -367,10 +382,14 @@ def _level(
             raise DataError(
                 "expected no batch, edge_weight, batch_size or mask with graphs, which have their own: leave them out"
             )
+        if isinstance(edge_index, SparseGraphs):
+            return _Level(
+                edge_index.to(dtype=dtype) if edge_index.degree.dtype != dtype else edge_index
+            )
         if edge_index.degree.dtype != dtype:
             raise DataError(
-                f"expected graphs in {dtype}, like the features, got {edge_index.degree.dtype}: make them with "
-                "dtype=x.dtype, or convert the features"
+                f"expected features in the precision of the graphs, {edge_index.degree.dtype}, got {x.dtype}: convert "
+                "the features"
             )
         return _Level(edge_index)
     if edge_index.dim() == 3:
@@ -475,12 +494,12 @@ def _check_settings(
 # --- the output -------------------------------------------------------------------------------------------------------
 
 
-@torch.compiler.disable
+@_eager
 def _cluster_layout(clusters: Clusters, rows: Layout) -> Layout:
     return clusters.layout(rows)
 
 
-@torch.compiler.disable
+@_eager
 def _pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> equations.PoolingStep:
     """`equations.pool` in full precision; not compiled, so that its kernels are used."""
     with torch.autocast(z.device.type, enabled=False):
@@ -496,8 +515,7 @@ def _padded_losses(
     over all B n rows, padded ones included. Padding adds nothing to either sum.
     """
     graphs, size = len(rows), rows.largest if size is None else size
-    squared = losses["link"].square().sum()
-    positive = squared > 0  # the gradient of the root of 0 is infinite
-    link = torch.where(positive, torch.where(positive, squared, 1).sqrt(), 0)
-    entropy = (losses["entropy"] * rows.device_sizes).sum() / max(graphs * size, 1)
-    return {"link": link / max(graphs * size**2, 1) if normalize else link, "entropy": entropy}
+    link = torch.linalg.vector_norm(losses["link"])
+    entropy = losses["entropy"] @ rows.device_sizes.to(losses["entropy"].dtype)
+    scale = max(graphs * size**2, 1) if normalize else 1
+    return {"link": link / scale, "entropy": entropy / max(graphs * size, 1)}
