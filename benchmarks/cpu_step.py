@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch_geometric.data import Batch
 
 from benchmarks.pyg_dense import PygDiffPool, step, to_pyg
@@ -60,25 +61,29 @@ def architecture(clusters: str) -> Architecture:
 
 def copy_weights(peer: PygDiffPool, ours: GraphClassifier) -> None:
     """Give the peer our parameters."""
-    pairs = [*zip(peer.embed, ours.encoders, strict=True)]
-    pairs += [(theirs, pooler.gnn) for theirs, pooler in zip(peer.pool, ours.poolers, strict=True)]
+    copy_encoders(peer, list(ours.encoders), [pooler.gnn for pooler in ours.poolers])
     with torch.no_grad():
-        for theirs, encoder in pairs:
-            for conv, norm, our_conv, our_steps in zip(
-                theirs.convs, theirs.norms, encoder.convs, encoder.steps, strict=True
-            ):
-                weight, width = our_conv.linear.weight[0], conv.lin_root.weight.shape[1]
-                conv.lin_root.weight.copy_(weight[:width].T)
-                conv.lin_root.bias.copy_(our_conv.linear.bias[0])
-                conv.lin_rel.weight.copy_(weight[width:].T)
-                norm.weight.copy_(our_steps.steps[-1].weight[0])
-                norm.bias.copy_(our_steps.steps[-1].bias[0])
-            if theirs.linear is not None:
-                theirs.linear.weight.copy_(encoder.linear.weight[0].T)
-                theirs.linear.bias.copy_(encoder.linear.bias[0])
         for layer in (0, 2):
             peer.head[layer].weight.copy_(ours.head[layer].weight[0].T)
             peer.head[layer].bias.copy_(ours.head[layer].bias[0])
+
+
+@torch.no_grad()
+def copy_encoders(peer: PygDiffPool, embed: Sequence[nn.Module], pool: Sequence[nn.Module]) -> None:
+    """Give the networks of the peer the parameters of our encoders."""
+    for theirs, encoder in zip([*peer.embed, *peer.pool], [*embed, *pool], strict=True):
+        for conv, norm, our_conv, our_steps in zip(
+            theirs.convs, theirs.norms, encoder.convs, encoder.steps, strict=True
+        ):
+            weight, width = our_conv.linear.weight[0], conv.lin_root.weight.shape[1]
+            conv.lin_root.weight.copy_(weight[:width].T)
+            conv.lin_root.bias.copy_(our_conv.linear.bias[0])
+            conv.lin_rel.weight.copy_(weight[width:].T)
+            norm.weight.copy_(our_steps.steps[-1].weight[0])
+            norm.bias.copy_(our_steps.steps[-1].bias[0])
+        if theirs.linear is not None:
+            theirs.linear.weight.copy_(encoder.linear.weight[0].T)
+            theirs.linear.bias.copy_(encoder.linear.bias[0])
 
 
 def check(dataset: GraphDataset, peer: PygDiffPool, ours: GraphClassifier) -> None:
@@ -88,21 +93,26 @@ def check(dataset: GraphDataset, peer: PygDiffPool, ours: GraphClassifier) -> No
     nodes of degree below 1.
     """
     copy_weights(peer, ours)
-    edges = [int(dataset.graphs.squared_norm[g]) for g in range(len(dataset))]
-    fitting = [g for g in np.argsort(edges)[::-1] if dataset.graphs.layout.sizes[g] <= 1000][:4]
+    fitting = with_many_edges(dataset)
     graphs = to_pyg(dataset, fitting)
     batch = dataset.batch(fitting)
     peer.double().eval()
     ours.double().eval()
     with torch.no_grad():
-        theirs = peer(Batch.from_data_list(graphs).apply(_double))[0]
+        theirs = peer(Batch.from_data_list(graphs).apply(to_double))[0]
         logits = ours(batch.graphs.to(dtype=torch.float64), batch.x.double()).logits
     torch.testing.assert_close(logits, theirs, rtol=1e-6, atol=1e-8)
     peer.float().train()
     ours.float().train()
 
 
-def _double(t: torch.Tensor) -> torch.Tensor:
+def with_many_edges(dataset: GraphDataset) -> list[int]:
+    """The four graphs with most edges among those of up to 1,000 nodes."""
+    order = dataset.graphs.squared_norm.argsort(descending=True).tolist()
+    return [g for g in order if dataset.graphs.layout.sizes[g] <= 1000][:4]
+
+
+def to_double(t: torch.Tensor) -> torch.Tensor:
     return t.double() if t.is_floating_point() else t
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from diffpool.experiments import tune
     from diffpool.graphs import DenseGraphs, SparseGraphs
     from diffpool.nn import DiffPool, GraphClassifier
+    from diffpool.pooling import DiffPooling, PoolingOutput
     from diffpool.training import TrainedModel, Training, load_model, save_model, train
     from diffpool.tuned_estimator import TunedClassifier, TunedRegressor
 
@@ -29,8 +30,10 @@ __all__ = [
     "DiffPoolClassifier",
     "DiffPoolError",
     "DiffPoolRegressor",
+    "DiffPooling",
     "GraphClassifier",
     "GraphDataset",
+    "PoolingOutput",
     "RawGraphs",
     "SparseGraphs",
     "TrainedModel",
@@ -59,6 +62,7 @@ __getattr__ = lazy_names(
         "experiments": "tune",
         "graphs": "DenseGraphs SparseGraphs",
         "nn": "DiffPool GraphClassifier",
+        "pooling": "DiffPooling PoolingOutput",
         "training": "TrainedModel Training load_model save_model train",
         "tuned_estimator": "TunedClassifier TunedRegressor",
     },

@@ -14,6 +14,7 @@ graph).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -22,9 +23,10 @@ import torch
 from torch import Tensor
 
 from diffpool.backends import accelerated
+from diffpool.edges import sorted_edges
 from diffpool.errors import DataError
 from diffpool.layout import Layout, checked_sizes
-from diffpool.segment import Csr, max_rows, multiply, multiply_tn, spmm, sum_rows
+from diffpool.segment import Csr, max_rows, multiply, multiply_tn, spmm, spmm_forward, sum_rows
 
 Reduction = Literal["sum", "mean", "max"]
 
@@ -221,6 +223,64 @@ class SparseGraphs(_Graphs):
             inverse_degree=_inverse(degrees),
             squared_norm=torch.from_numpy(norms).to(dtype),
             channels=tuple(channels),
+        )
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        *,
+        sizes: np.ndarray | Tensor | Sequence[int] | None = None,
+        batch_size: int | None = None,
+        edge_attr: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> SparseGraphs:
+        """Graphs in PyTorch Geometric's format: `edge_index` [2, E] and `batch` [N] in ascending order.
+
+            graphs = SparseGraphs.from_edge_index(data.edge_index, data.batch)
+
+        Everything is computed on the device of `edge_index`; the host waits once, for a few numbers per graph, and once
+        more if `batch_size` is not given. `sizes` [B], on the host, may replace `batch`; for a single graph,
+        `sizes=[num_nodes]`. `edge_weight` [E] must be at least 0 and gets no gradient. `edge_attr` [E, C] becomes the
+        edge features, one channel per column.
+
+        Edges have the direction of `edge_index`, from row 0 to row 1. An undirected edge must be given in both
+        directions. Duplicate edges are merged: their weights are added; without weights, they count once.
+        """
+        weight = None if edge_weight is None else edge_weight.detach().to(dtype)
+        if edge_attr is not None and edge_attr.shape[:1] != edge_index.shape[1:]:
+            raise DataError(
+                f"expected one row of edge_attr for each of the {edge_index.shape[-1]} edges, got "
+                f"{list(edge_attr.shape)}: give [E, C]"
+            )
+        edges = sorted_edges(
+            edge_index, batch, sizes, batch_size, weight, transpose=edge_attr is not None
+        )
+        layout, adj = edges.layout, edges.adj
+        if adj.values is None:
+            degree = adj.indptr.diff().to(dtype)
+            squares = degree
+        else:
+            ones = adj.values.new_ones(layout.total, 1)
+            degree = spmm_forward(ones, adj.indptr, adj.indices, adj.values).squeeze(1)
+            squares = spmm_forward(ones, adj.indptr, adj.indices, adj.values.square()).squeeze(1)
+        channels: tuple[Channel, ...] = ()
+        if edge_attr is not None:
+            assert edges.order_t is not None
+            values = (
+                edge_attr.detach().to(dtype)[edges.order].view(edge_attr.shape[0], -1).T
+            )  # [C, E]
+            channels = tuple(Channel(v.contiguous(), v[edges.order_t]) for v in values)
+        return cls(
+            layout=layout,
+            adj=adj,
+            adj_t=edges.adj_t,
+            degree=degree,
+            inverse_degree=_inverse(degree),
+            squared_norm=sum_rows(squares, layout),
+            channels=channels,
         )
 
     @property

@@ -43,6 +43,12 @@ class Layout:
     ) -> Layout:
         """The layout of graphs with these sizes: first the graphs of model 0, then those of model 1, and so on."""
         counts = checked_sizes(sizes)
+        if models == 1 and torch.device(device).type != "cpu":
+            given = torch.from_numpy(counts).to(device, non_blocking=True)
+            graph_of_row = torch.arange(len(counts), device=device).repeat_interleave(
+                given, output_size=int(counts.sum())
+            )
+            return cls.on_device(counts.tolist(), given, graph_of_row)
         used = counts.reshape(models, -1).sum(1)  # [M]: rows that belong to graphs
         rows = int(used.max())  # of each model
         complete = rows == int(used.min())
@@ -63,6 +69,27 @@ class Layout:
             models=models,
         )
 
+    @classmethod
+    def on_device(cls, sizes: list[int], device_sizes: Tensor, graph_of_row: Tensor) -> Layout:
+        """The layout of graphs with these sizes, of which the device has [B] `device_sizes` and [N] `graph_of_row`.
+
+        Its tables are computed on the device, without a transfer.
+        """
+        host, largest = torch.tensor(sizes, dtype=torch.int64), max(sizes, default=0)
+        total, device = graph_of_row.shape[0], graph_of_row.device
+        starts = device_sizes.cumsum(0) - device_sizes
+        index = torch.arange(total, device=device) - starts.index_select(0, graph_of_row)
+        return cls(
+            sizes=host,
+            starts=host.cumsum(0) - host,
+            total=total,
+            largest=largest,
+            graph_of_row=graph_of_row,
+            index_in_graph=index,
+            slot_of_row=graph_of_row * largest + index,
+            device_sizes=device_sizes,
+        )
+
     def __len__(self) -> int:
         return self.sizes.shape[0]
 
@@ -74,7 +101,7 @@ class Layout:
     @cached_property
     def device_starts(self) -> Tensor:
         """[B] int64: the starts, on the device."""
-        return self.starts.to(self.graph_of_row.device)
+        return self.starts.to(self.graph_of_row.device, non_blocking=True)
 
     def to(self, device: torch.device | str) -> Layout:
         return replace(

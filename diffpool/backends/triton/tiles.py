@@ -58,6 +58,6 @@ def _from_host(layout: Layout) -> Tiles:
     device = layout.graph_of_row.device
     return Tiles(
         rows=rows,
-        table=torch.from_numpy(np.stack([graph, first], 1)).to(device),
-        starts=torch.from_numpy(np.concatenate([[0], ends])).to(device),
+        table=torch.from_numpy(np.stack([graph, first], 1)).to(device, non_blocking=True),
+        starts=torch.from_numpy(np.concatenate([[0], ends])).to(device, non_blocking=True),
     )

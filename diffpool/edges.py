@@ -1,0 +1,191 @@
+"""Edge lists in PyTorch Geometric's format, sorted on their own device.
+
+The host needs the sizes of the graphs, whether the arguments are valid, and whether edges repeat or A is symmetric. All
+of this reaches it in one transfer of a few numbers per graph; the edges stay on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffpool.errors import DataError
+from diffpool.layout import Layout, checked_sizes
+from diffpool.segment import Csr
+
+
+@dataclass(frozen=True, eq=False)
+class SortedEdges:
+    """The edges of a batch of graphs, as A and Aᵀ. Row i of A holds the edges that point to node i."""
+
+    layout: Layout
+    adj: Csr
+    adj_t: Csr  # the same object if A is symmetric
+    order: Tensor  # [E]: the given edge of each entry of A
+    order_t: Tensor | None  # [E]: the entry of A of each entry of Aᵀ; None unless A was transposed
+
+
+def sorted_edges(
+    edge_index: Tensor,
+    batch: Tensor | None,
+    sizes: Sequence[int] | np.ndarray | Tensor | None,
+    batch_size: int | None,
+    weight: Tensor | None,
+    transpose: bool = False,
+) -> SortedEdges:
+    """Sort edges [2, E] by target and merge repeated ones; `weight` [E] in the dtype of the result.
+
+    The nodes of the graphs are described by `batch` [N] or by `sizes` [B]. `transpose`: transpose A, and keep the order
+    of its entries, even if it is symmetric; then no edge may be repeated.
+    """
+    _check_shapes(edge_index, batch, sizes, weight)
+    edge_index, device = edge_index.long(), edge_index.device
+    facts: dict[str, Tensor] = {}
+    if batch is None:
+        assert sizes is not None
+        layout = Layout.from_sizes(_checked(sizes), device)
+        of_node, counts = layout.graph_of_row, layout.device_sizes[:0]
+    else:
+        of_node = batch.long()
+        if batch_size is None:
+            batch_size = int(of_node[-1]) + 1 if len(of_node) else 0
+        starts = torch.searchsorted(of_node, torch.arange(batch_size + 1, device=device))
+        counts = starts.diff()
+        facts["ascending"] = (of_node[1:] >= of_node[:-1]).all()
+    num_nodes, num_edges = of_node.shape[0], edge_index.shape[1]
+    if num_edges and not num_nodes:
+        raise DataError(f"expected no edges between 0 nodes, got {num_edges}: give the nodes too")
+    # Wrong numbers are reported below. Before that, they must not be used as an index.
+    source, target = inside = edge_index.clamp(0, max(num_nodes - 1, 0))
+    key, order = (target * num_nodes + source).sort()
+    values = None if weight is None else weight.index_select(0, order)
+    if num_edges:
+        facts["exist"] = (inside == edge_index).all()
+        facts["within"] = (of_node[source] == of_node[target]).all()
+        facts["unique"] = (key[1:] > key[:-1]).all()
+        facts["symmetric"] = _symmetric(key, values, num_nodes)
+        if values is not None:
+            facts["weights"] = ((values >= 0) & values.isfinite()).all()
+    found, known = _to_host(counts, facts)
+    if batch is not None:
+        if not known["ascending"] or sum(found) != num_nodes:
+            raise DataError(
+                "expected `batch` to give the graph of each node in ascending order, from 0 to "
+                f"{batch_size - 1 if batch_size else 0}, got other numbers: sort the nodes by graph"
+            )
+        layout = Layout.on_device(found, counts, of_node)
+    _check_edges(known, edge_index, of_node)
+    symmetric = known.get("symmetric", True)
+    if not known.get("unique", True):
+        if transpose:
+            raise DataError(
+                "expected every edge once, because edge features cannot be added up, got an edge twice: remove it"
+            )
+        key, entry = key.unique_consecutive(return_inverse=True)
+        if values is not None:
+            values = values.new_zeros(len(key)).index_add_(0, entry, values)
+        symmetric = bool(_symmetric(key, values, num_nodes))
+    adj = _csr(key, values, num_nodes)
+    adj_t, order_t = adj, None
+    if transpose or not symmetric:
+        key_t, order_t = _reversed(key, num_nodes).sort()
+        if not symmetric:
+            values_t = None if values is None else values.index_select(0, order_t)
+            adj_t = _csr(key_t, values_t, num_nodes)
+    return SortedEdges(layout, adj, adj_t, order, order_t)
+
+
+def _reversed(key: Tensor, num_nodes: int) -> Tensor:
+    """The keys of the reversed edges: target · N + source → source · N + target."""
+    return key % num_nodes * num_nodes + key.div(num_nodes, rounding_mode="floor")
+
+
+def _symmetric(key: Tensor, values: Tensor | None, num_nodes: int) -> Tensor:
+    """Whether every entry has its reverse, with the same value; `key` is sorted and has no duplicates: [] bool."""
+    backward = _reversed(key, num_nodes)
+    place = torch.searchsorted(key, backward).clamp(max=len(key) - 1)
+    same = key.index_select(0, place) == backward
+    if values is not None:
+        same &= values.index_select(0, place) == values
+    return same.all()
+
+
+def _csr(key: Tensor, values: Tensor | None, num_nodes: int) -> Csr:
+    first = torch.arange(num_nodes + 1, device=key.device) * num_nodes
+    return Csr(torch.searchsorted(key, first), key % max(num_nodes, 1), values)
+
+
+def _to_host(counts: Tensor, facts: dict[str, Tensor]) -> tuple[list[int], dict[str, bool]]:
+    """Counts [B] and facts [] in one transfer."""
+    if not facts:
+        return [], {}
+    numbers = torch.cat([counts, torch.stack(list(facts.values())).long()]).tolist()
+    split = len(numbers) - len(facts)
+    return numbers[:split], dict(zip(facts, map(bool, numbers[split:]), strict=True))
+
+
+def _checked(sizes: Sequence[int] | np.ndarray | Tensor) -> np.ndarray:
+    try:
+        return checked_sizes(sizes)
+    except ValueError as error:
+        raise DataError(str(error)) from None
+
+
+def _check_shapes(
+    edge_index: Tensor,
+    batch: Tensor | None,
+    sizes: Sequence[int] | np.ndarray | Tensor | None,
+    weight: Tensor | None,
+) -> None:
+    shape, integer = tuple(edge_index.shape), not edge_index.is_floating_point()
+    if len(shape) != 2 or shape[0] != 2 or not integer or edge_index.layout != torch.strided:
+        raise DataError(
+            f"expected edge_index with two rows of integers, source and target: [2, E], got {edge_index.dtype} "
+            f"{list(shape)}: for another format, see torch_geometric.utils.to_edge_index and dense_to_sparse"
+        )
+    if (batch is None) == (sizes is None):
+        raise DataError(
+            "expected either `batch`, the graph of each node, or `sizes`, the number of nodes of each graph, got "
+            f"{'none' if batch is None else 'both'}: for a single graph, give sizes=[num_nodes]"
+        )
+    if batch is not None and (batch.dim() != 1 or batch.is_floating_point()):
+        raise DataError(
+            f"expected `batch` to be one integer per node: [N], got {batch.dtype} {list(batch.shape)}"
+        )
+    if weight is not None and weight.shape != shape[1:]:
+        raise DataError(
+            f"expected one weight for each of the {shape[1]} edges, got {list(weight.shape)}: "
+            "leave the weights out if all are 1"
+        )
+    for name, other in (("batch", batch), ("edge_weight", weight)):
+        if other is not None and other.device != edge_index.device:
+            raise DataError(
+                f"expected `{name}` on {edge_index.device}, like edge_index, got {other.device}: "
+                "move the whole batch with batch.to(device)"
+            )
+
+
+def _check_edges(known: dict[str, bool], edge_index: Tensor, of_node: Tensor) -> None:
+    """Raise a DataError that names the first wrong edge."""
+    if not known.get("exist", True):
+        low, high, last = int(edge_index.min()), int(edge_index.max()), of_node.shape[0] - 1
+        raise DataError(
+            f"expected node numbers from 0 to {last}, got {low if low < 0 else high}: "
+            "are nodes counted from 1, or is edge_index that of another batch?"
+        )
+    if not known.get("within", True):
+        ends = of_node[edge_index]  # [2, E]
+        edge = int((ends[0] != ends[1]).nonzero()[0])
+        (source, target), (here, there) = edge_index[:, edge].tolist(), ends[:, edge].tolist()
+        raise DataError(
+            f"expected both ends of an edge in one graph, got edge {edge} from node {source} (graph {here}) to node "
+            f"{target} (graph {there})"
+        )
+    if not known.get("weights", True):
+        raise DataError(
+            "expected finite edge weights of at least 0, got others: remove or replace them"
+        )
