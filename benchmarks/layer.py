@@ -1,10 +1,11 @@
 """A two-level model with PyG's dense operator, with torch-geometric-pool, and with our layer, in one training loop.
 
 All have the architecture of `cpu_step`, the same number of parameters, batches from PyG's DataLoader and a plain loop
-with `torch.optim.Adam`. `ours` uses `DiffPooling` and the encoders of `diffpool.nn`; `ours-pyg` uses `DiffPooling` and
-PyG's convolutions, as if it had replaced `dense_diff_pool` in an existing model. Ours give each graph ceil(25 %) of its
-own nodes as clusters; the others have one number for the data set. Before the run, the models are compared: with the
-same parameters and numbers of clusters, they have the same logits and losses.
+with `torch.optim.Adam`. `ours` uses `DiffPooling` and the encoders of `diffpool.nn`; `ours-reference` is the same
+without the C and Triton kernels; `ours-pyg` uses `DiffPooling` and PyG's convolutions, as if it had replaced
+`dense_diff_pool` in an existing model. Ours give each graph ceil(25 %) of its own nodes as clusters; the others have
+one number for the data set. Before the run, the models are compared: with the same parameters and numbers of clusters,
+they have the same logits and losses.
 
 Lines of code are those of the model's classes, without comments, docstrings and line breaks in statements.
 """
@@ -32,10 +33,12 @@ from benchmarks.pyg_dense import Gnn, PygDiffPool, to_pyg
 from benchmarks.record import begin, finish, parser, words_of
 from benchmarks.tgp_pool import TgpDiffPool
 from diffpool import DiffPooling, SparseGraphs
+from diffpool.backends import use_backend
 from diffpool.data import load_dataset
 from diffpool.nn import Encoder, Sage
 
 TURNS = 5
+WARM_UP = 600.0  # seconds; the peers need minutes on D&D on the CPU
 
 
 class LayerDiffPool(nn.Module):
@@ -147,12 +150,15 @@ MODELS: dict[str, Make] = {
     "tgp": lambda *shape: TgpDiffPool(*shape, batched=True),
     "ours": LayerDiffPool,
     "ours-pyg": PygLayerDiffPool,
+    "ours-reference": LayerDiffPool,
 }
+DEFAULT = "pyg,tgp,ours,ours-pyg"
 CODE: dict[str, tuple[Any, ...]] = {
     "pyg": (Gnn, PygDiffPool),
     "tgp": (Gnn, TgpDiffPool, tgp_pool._dense),
     "ours": (LayerDiffPool,),
     "ours-pyg": (Gnn, SparseGnn, DenseGnn, PygLayerDiffPool),
+    "ours-reference": (LayerDiffPool,),
 }
 PEER_STEPS = 3  # maximum in a turn, of a peer on the CPU: each may take seconds
 
@@ -193,9 +199,16 @@ def check(setting: Setting) -> None:
     torch.testing.assert_close(loss, auxiliary, rtol=1e-6, atol=1e-8)
 
 
-def work(setting: Setting, make: Make) -> Work:
+def work(setting: Setting, name: str) -> Work:
     """Training steps of this model."""
-    return Peer(setting, make(*setting.shape), loaded(setting)).steps
+    peer = Peer(setting, MODELS[name](*setting.shape), loaded(setting))
+    backend = "reference" if name == "ours-reference" else "auto"
+
+    def steps(chosen: np.ndarray) -> None:
+        with use_backend(backend):
+            peer.steps(chosen)
+
+    return steps
 
 
 def measure(
@@ -209,9 +222,10 @@ def measure(
         most = steps if ours or setting.device == "cuda" else min(steps, PEER_STEPS)
         # Triton compiles a kernel for each class of sizes, once.
         rehearsals = 1 if ours and setting.device == "cuda" else 0
-        entrants[name] = Entrant(partial(work, setting, MODELS[name]), most, rehearsals=rehearsals)
+        entrants[name] = Entrant(partial(work, setting, name), most, rehearsals=rehearsals)
     draws = draw(np.random.default_rng(0), len(setting.dataset), (steps, 1, batch), 1 + TURNS)
-    results = contest(entrants, draws, setting.device, seconds)
+    limits = dict.fromkeys(names, WARM_UP)
+    results = contest(entrants, draws, setting.device, seconds, limits)
     row: dict[str, Any] = {
         "clusters": list(setting.clusters),
         "batch": batch,
@@ -251,7 +265,7 @@ def main() -> None:
     options.add_argument(
         "--batch-sizes", default="20", help="comma-separated numbers of graphs in a batch"
     )
-    options.add_argument("--models", default=",".join(MODELS))
+    options.add_argument("--models", default=DEFAULT, help=f"of {', '.join(MODELS)}")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options.add_argument("--steps", type=int, default=50, help="maximum number of steps in a turn")
     options.add_argument(

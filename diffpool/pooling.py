@@ -89,7 +89,7 @@ class PoolingOutput:
 
     @cached_property
     def _edges(self) -> tuple[Tensor, Tensor | None]:
-        return edge_list(self.graphs)
+        return _edge_list(self.graphs)
 
     @cached_property
     def adj(self) -> Tensor:
@@ -283,13 +283,12 @@ class DiffPooling(nn.Module):
             )
         if isinstance(assign, Encoder):
             clusters = self._clusters(graphs.layout, assign.num_outputs)
-            with torch.autocast(x.device.type, enabled=False):
-                return clusters, assign(graphs, x.to(graphs.degree.dtype), clusters)
+            return clusters, _encode(assign, graphs, x.to(graphs.degree.dtype), clusters)
         if "graphs" in takes:
             return None, assign(graphs, x)
         if "edge_index" in takes:
             if not level.given:
-                edge_index, edge_weight = edge_list(graphs)
+                edge_index, edge_weight = _edge_list(graphs)
             extra = {
                 "edge_weight": edge_weight,
                 "edge_attr": edge_attr,
@@ -414,6 +413,16 @@ def _level(
         ),
         given=True,
     )
+
+
+@_eager
+def _encode(encoder: Encoder, graphs: Graphs, x: Tensor, clusters: Layout) -> Tensor:
+    """The logits of an encoder of this package, in full precision; not compiled, so that its kernels are used."""
+    with torch.autocast(x.device.type, enabled=False):
+        return encoder(graphs, x, clusters)
+
+
+_edge_list = _eager(edge_list)
 
 
 def _inputs_of(assign: nn.Module | None) -> frozenset[str]:

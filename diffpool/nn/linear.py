@@ -22,9 +22,13 @@ class Linear(nn.Module):
     def __init__(self, num_inputs: int, num_outputs: int, bias: bool = True, models: int = 1):
         super().__init__()
         self.num_inputs, self.num_outputs, self.models = num_inputs, num_outputs, models
-        bound = 1 / math.sqrt(max(num_inputs, 1))
         self.weight = nn.Parameter(torch.empty(models, num_inputs, num_outputs))
         self.bias = nn.Parameter(torch.empty(models, num_outputs)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialize the parameters, as `torch.nn.Linear` does."""
+        bound = 1 / math.sqrt(max(self.num_inputs, 1))
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
@@ -51,6 +55,10 @@ class Scale(nn.Module):
     def __init__(self, models: int = 1):
         super().__init__()
         self.epsilon = nn.Parameter(torch.zeros(models))
+
+    def reset_parameters(self) -> None:
+        """Set ε to 0."""
+        nn.init.zeros_(self.epsilon)
 
     def forward(self, x: Tensor) -> Tensor:
         scale = (1 + self.epsilon)[:, None, None]

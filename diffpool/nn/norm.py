@@ -34,6 +34,12 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(models, width))
         self.register_buffer("running_var", torch.ones(models, width))
 
+    def reset_parameters(self) -> None:
+        """Set the parameters and running statistics to their initial values."""
+        for ones, zeros in ((self.weight, self.bias), (self.running_var, self.running_mean)):
+            nn.init.ones_(ones)
+            nn.init.zeros_(zeros)
+
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
         real = graphs.layout.real
         if real is not None:
