@@ -9,7 +9,16 @@ setup(
             ["diffpool/backends/cpu/kernels.c"],
             depends=[
                 f"diffpool/backends/cpu/{name}.h"
-                for name in ("threads", "gemm", "tile", "layers", "pooling", "adam", "batch", "arguments")
+                for name in (
+                    "threads",
+                    "gemm",
+                    "tile",
+                    "layers",
+                    "pooling",
+                    "adam",
+                    "batch",
+                    "arguments",
+                )
             ],
             extra_compile_args=["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"],
             libraries=["m", "pthread"],

@@ -476,6 +476,41 @@ def layout_cases() -> Iterator[tuple[str, Case]]:
         yield name, case
 
 
+def table_cases() -> Iterator[tuple[str, Case]]:
+    for name, sizes, models, rows in (
+        ("ragged", [5, 0, 1, 7], 1, 13),
+        ("two models", [3, 4, 5, 0], 2, 7),
+        ("spare rows", [2, 2, 0, 1], 2, 6),
+        ("equal", [4, 4], 1, 8),
+        ("empty graphs", [0, 0], 1, 0),
+        ("no graphs", [], 1, 0),
+    ):
+
+        def case(dtype: torch.dtype, sizes=sizes, models=models, rows=rows) -> Call:
+            return Call((torch.tensor(sizes, dtype=torch.int64), models, rows), [])
+
+        yield name, case
+
+
+def selection_cases() -> Iterator[tuple[str, Case]]:
+    for kind in KINDS:
+        for name, chosen, models in (
+            ("some graphs", [3, 0, 7], 1),
+            ("a graph twice", [4, 4, 1], 1),
+            ("two models", [0, 2, 5, 1], 2),
+            ("empty graphs", [1, 6], 1),
+            ("no graphs", [], 1),
+        ):
+
+            def case(dtype: torch.dtype, kind=kind, chosen=chosen, models=models) -> Call:
+                graphs = sample(SHAPES["ragged"], density=0.4, **KINDS[kind]).sparse
+                index = torch.tensor(chosen, dtype=torch.int64)
+                layout = Layout.from_sizes(graphs.layout.sizes[index], models=models)
+                return Call((graphs.adj, graphs.layout.starts[index], layout), [])
+
+            yield f"{kind}, {name}", case
+
+
 CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "equations.pool": pool_cases,
     "nn.encoder.encode": encode_cases,
@@ -486,6 +521,8 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "segment.sum_rows": sum_cases,
     "segment.max_rows": max_cases,
     "graphs.propagate_mean": mean_cases,
+    "graphs.select_rows": selection_cases,
+    "layout.row_tables": table_cases,
     "baselines.ecc.edge_conditioned.filtered": filtered_cases,
     "training.optimizer.adam_step": adam_step_cases,
     "training.optimizer.adam_update": adam_cases,
@@ -493,6 +530,8 @@ CASES: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
 }
 # Only accepted inside a captured step, which needs a GPU.
 CAPTURED = {("nn.encoder.encode_level", "triton")}
+# They compute with integers, or copy numbers of any type.
+TABLES = {"backends.triton.drawn.layout_tables", "graphs.select_rows", "layout.row_tables"}
 
 TABLE = [
     pytest.param(
@@ -619,8 +658,8 @@ def floats_of(call: Call, weights: bool) -> list[Tensor]:
 def test_a_kernel_leaves_double_precision_to_the_reference(
     operation: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if operation == "backends.triton.drawn.layout_tables":
-        pytest.skip("it has no floating-point arguments")
+    if operation in TABLES:
+        pytest.skip("it does not compute with floating-point numbers")
     monkeypatch.setattr(sys.modules[__name__], "DEVICE", DEVICES[backend])
     for _, case in CASES[operation]():
         assert not KERNELS[operation, backend].accepts(*case(torch.float64).args)
