@@ -29,26 +29,9 @@ from diffpool.errors import DiffPoolError
 from diffpool.experiments.cohorts import make_cohort, results
 from diffpool.experiments.methods import Method, settings_for
 from diffpool.experiments.plan import Task
+from diffpool.experiments.reproduce.rules import OBJECTIVES, VARIANTS
 from diffpool.nn import GraphClassifier, take
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "5 %": {"ratio": 0.05},
-    "10 %": {"ratio": 0.1},
-    "25 %": {"ratio": 0.25},
-    "50 %": {"ratio": 0.5},
-    "5": {"clusters": (5,)},
-    "20": {"clusters": (20,)},
-    "50": {"clusters": (50,)},
-    "25 %; one layer": {"ratio": 0.25, "layers_before": 1},
-    "25 %; four layers": {"ratio": 0.25, "layers_before": 4},
-    "25 %; two poolings": {"ratio": 0.25, "poolings": 2},
-}
-OBJECTIVES: dict[str, dict[str, float]] = {
-    "link 1": {"link_weight": 1.0},
-    "link 0.1": {"link_weight": 0.1},
-    "link 0": {"link_weight": 0.0},
-    "class only": {"link_weight": 0.0, "entropy_weight": 0.0},
-}
 EPOCHS = {"ENZYMES": 100, "PROTEINS": 60, "DD": 40, "COLLAB": 20, "embedded": 40, "cliques": 40}
 DATASETS = "ENZYMES,DD,COLLAB,embedded,cliques"
 LEFT_OUT = {  # measures that the page does not show and that are not recorded

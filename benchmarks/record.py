@@ -16,6 +16,19 @@ from typing import Any
 import torch
 
 from diffpool.experiments.provenance import device_name
+from diffpool.experiments.reproduce.measurements import machine as where
+
+__all__ = [
+    "RECORDS",
+    "begin",
+    "finish",
+    "last",
+    "origin",
+    "parser",
+    "records_of",
+    "where",
+    "words_of",
+]
 
 RECORDS = Path(__file__).parent / "records"
 
@@ -80,18 +93,6 @@ def last(name: str, row: str | None = None) -> dict[str, Any] | None:
     """The last record of a benchmark, or its last record with this row."""
     records = [record for record in records_of(name) if row is None or row in record]
     return records[-1] if records else None
-
-
-def where(record: dict[str, Any]) -> str:
-    """Hardware, versions, commit and date in one sentence."""
-    hardware, versions = record["hardware"], record["versions"]
-    products = f", products in {hardware['products']}" if "products" in hardware else ""
-    gpu = f"{hardware['gpu']}{products}; " if hardware["gpu"] else ""
-    names = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return (
-        f"{gpu}{hardware['cpu']}, {hardware['threads']} threads; {names}; "
-        f"commit {record['commit']}, {record['date']}."
-    )
 
 
 def origin() -> dict[str, Any]:

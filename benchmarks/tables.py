@@ -6,13 +6,13 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks import cluster_tables, method_tables
+from benchmarks import method_tables
 from benchmarks.comparison_tables import (
     inference,
     kernels,
@@ -31,8 +31,18 @@ from diffpool.experiments.reproduce import (
     stability_table,
     time_table,
 )
+from diffpool.experiments.reproduce.analysis import (
+    claims_table,
+    clusters_file,
+    objectives_table,
+    read_data,
+    sizes_table,
+    summary,
+)
 from diffpool.experiments.reproduce.cells import PROTOCOLS, SHOWN
 from diffpool.experiments.reproduce.found import CHANGED, MERGED
+from diffpool.experiments.reproduce.render import PlainTable
+from diffpool.experiments.reproduce.rules import Data
 from diffpool.experiments.reproduce.stability import SHOWN as STABILITY_SETS
 
 ROOT = Path(__file__).parent.parent
@@ -162,13 +172,13 @@ TABLES: dict[str, Table] = {
     "scaling_models": from_last("scaling", models, "models"),
     "reddit_shape": from_last("reddit_shape", reddit_shape),
     "kernels": lambda: kernels("kernels"),
-    "claims_summary": cluster_tables.summary,
-    "claims_hierarchy": lambda: cluster_tables.claims(cluster_tables.HIERARCHY),
-    "claims_density": lambda: cluster_tables.claims(cluster_tables.DENSITY),
-    "claims_similarity": lambda: cluster_tables.claims(cluster_tables.SIMILARITY),
-    "claims_numbers": lambda: cluster_tables.claims(cluster_tables.NUMBERS),
-    "cluster_numbers": cluster_tables.sizes,
-    "cluster_objectives": cluster_tables.objectives,
+    "claims_summary": lambda: f"\n{summary(clusters())}\n" if clusters() else None,
+    "claims_hierarchy": lambda: bare(claims_table("hierarchy", clusters())),
+    "claims_density": lambda: bare(claims_table("density", clusters())),
+    "claims_similarity": lambda: bare(claims_table("similarity", clusters())),
+    "claims_numbers": lambda: bare(claims_table("numbers", clusters())),
+    "cluster_numbers": lambda: bare(sizes_table(clusters())),
+    "cluster_objectives": lambda: bare(objectives_table(clusters())),
 }
 NOT_MEASURED = "\nNot measured yet.\n"
 
@@ -177,6 +187,16 @@ SETS = ("ENZYMES", "DD", "COLLAB", "PROTEINS")
 
 TUNING = "tuning.jsonl"  # runs that were used to choose settings
 ELSEWHERE = (TUNING, MERGED, CHANGED)  # files whose runs have tables of their own
+
+
+def clusters() -> list[Data]:
+    """The last record of `benchmarks.clusters` on every data set."""
+    return read_data(clusters_file(ROOT / "results"))
+
+
+def bare(table: PlainTable) -> str | None:
+    """A table without its caption, which the page replaces."""
+    return f"\n{as_markdown([replace(table, caption='')])}" if table.lines else None
 
 
 def results() -> str:

@@ -34,7 +34,7 @@ from diffpool.experiments.reproduce.cells import (
     choose,
 )
 from diffpool.experiments.reproduce.found import default_folder
-from diffpool.experiments.reproduce.render import FORMATS, WRITERS, PlainTable, Shown
+from diffpool.experiments.reproduce.render import FORMATS, WRITERS, Shown
 
 if TYPE_CHECKING:
     from diffpool.data import GraphDataset
@@ -46,13 +46,9 @@ TARGETS = {
     "table2": "Table 2: Structure2Vec with DiffPool",
     "time": "running time compared with Set2Set",
     "stability": "ten seeds with and without the link loss",
-    "analysis": "clusters, dense and sparse subgraphs: see docs/analysis.md",
-    "figures": "pictures: see `diffpool plot`",
+    "analysis": "section 4.4: whether its statements about the clusters hold",
+    "figures": "accuracy, speed and numbers of clusters, drawn as files",
     "all": "all tables",
-}
-ELSEWHERE = {
-    "analysis": "The analysis of the clusters (dense and sparse subgraphs, unused clusters) is in docs/analysis.md.",
-    "figures": "The figures are drawn by `diffpool plot`; see `diffpool plot --help`.",
 }
 BAR = 30  # columns
 PARALLEL = 64  # maximum of --jobs
@@ -154,6 +150,9 @@ def reproduce(
             autocompletion=complete_settings,
         ),
     ] = None,
+    out: Annotated[
+        Path, typer.Option(help="For `figures`: folder for the files.", metavar="FOLDER")
+    ] = Path("figures"),
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
@@ -172,6 +171,8 @@ def reproduce(
     - `diffpool reproduce all --format html > tables.html`
 
     - `diffpool reproduce table1 --datasets ENZYMES --methods diffpool,graphsage --run --jobs 2 --max-time 10`
+
+    - `diffpool reproduce figures --out figures`
     """
     _check(what, protocol, form, jobs, max_time)
     chosen_sets = list(SHOWN) if datasets is None else choose(datasets, DATASETS, "--datasets")
@@ -194,6 +195,7 @@ def reproduce(
         )
     tables = [name for name in TABLES if what in (name, "all")]
 
+    from diffpool.experiments.reproduce.analysis import analysis_tables
     from diffpool.experiments.reproduce.cells import declared_cells
     from diffpool.experiments.reproduce.run import Places
     from diffpool.experiments.reproduce.running import time_table
@@ -203,6 +205,9 @@ def reproduce(
     if fixed := [name for name in FIXED if name in changes and what == "stability"]:
         raise SettingError(f"--set does not accept {fixed[0]} for stability, which fixes it")
     where = None if data_dir is None else str(data_dir)
+    if what == "figures":
+        _draw(folder, out, None if datasets is None else chosen_sets, run or dry, quiet)
+        return
     places = Places(folder, device, where, folds or where)
     computed = USUAL_ROWS if methods is None else rows
     cells = declared_cells(tables, protocols, chosen_sets, computed, changes)
@@ -224,9 +229,8 @@ def reproduce(
         found.append(time_table(folder, chosen_sets))
     if "stability" in others:
         found.append(stability_table(folder, _stability_sets(chosen_sets), changes))
-    found += [
-        PlainTable(name, text, [], []) for name, text in ELSEWHERE.items() if what in (name, "all")
-    ]
+    if what in ("analysis", "all"):
+        found += analysis_tables(folder, None if datasets is None else chosen_sets)
     if form == "text":
         for table in found:
             print_table(table)
@@ -251,6 +255,21 @@ def _check(what: str, protocol: str | None, form: str, jobs: int, max_time: floa
         raise SettingError(f"expected --jobs from 1 to {PARALLEL}, got {jobs}")
     if max_time is not None and not max_time > 0:
         raise SettingError(f"expected --max-time above 0 (minutes), got {max_time:g}")
+
+
+def _draw(folder: Path, out: Path, datasets: list[str] | None, computes: bool, quiet: bool) -> None:
+    """Draw the figures of the records."""
+    if computes:
+        raise SettingError("expected no --run or --list with figures: compute the tables first")
+    try:
+        from diffpool.viz import draw_figures
+    except ImportError as error:
+        raise SettingError(str(error)) from error
+    written, missing = draw_figures(folder, out, datasets)
+    for path in written:
+        progress_console(quiet, stderr=False).print(f"written: {path}", soft_wrap=True)
+    for line in missing:
+        progress_console(quiet, stderr=True).print(f"not drawn: {line}", soft_wrap=True)
 
 
 def _list(cells: list[Cell], places: Places) -> None:

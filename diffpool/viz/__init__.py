@@ -2,11 +2,14 @@
 
 try:
     from diffpool.viz.accuracy import draw_accuracy, draw_cluster_counts
+    from diffpool.viz.cluster_numbers import draw_cluster_numbers
     from diffpool.viz.clusters import draw_clusters
     from diffpool.viz.curves import draw_curves, read_curves
     from diffpool.viz.figure import check_form
+    from diffpool.viz.reproduced import draw_figures
     from diffpool.viz.runs import read_runs
     from diffpool.viz.speed import draw_speed
+    from diffpool.viz.tables import draw_table
     from diffpool.viz.tuning import draw_tuning
 except ImportError as error:
     raise ImportError(
@@ -18,9 +21,12 @@ __all__ = [
     "check_form",
     "draw_accuracy",
     "draw_cluster_counts",
+    "draw_cluster_numbers",
     "draw_clusters",
     "draw_curves",
+    "draw_figures",
     "draw_speed",
+    "draw_table",
     "draw_tuning",
     "read_curves",
     "read_runs",

@@ -52,9 +52,17 @@ def test_a_missing_cell_is_listed_with_the_command_that_computes_it(tmp_path: Pa
     assert lines[0].endswith("# priority 2, 10 models")
 
 
-def test_figures_and_analysis_refer_to_where_they_are() -> None:
-    assert "diffpool plot" in reproduce("figures").output
-    assert "docs/analysis.md" in reproduce("analysis").output
+def test_the_statements_of_section_44_are_printed() -> None:
+    output = reproduce("analysis", "--datasets", "ENZYMES").output
+    assert "“some clusters might not be used by the assignment matrix”" in output
+
+
+def test_figures_are_written_to_a_folder(tmp_path: Path) -> None:
+    words = ["--datasets", "PROTEINS", "--records", str(tmp_path), "--out", str(tmp_path / "f")]
+    result = reproduce("figures", *words)
+    assert result.exit_code == 0
+    assert "f/speed.png" in result.output
+    assert "not drawn: table1-paper: no records" in result.output
 
 
 def test_json_output_is_json() -> None:
@@ -74,6 +82,7 @@ def test_json_output_is_json() -> None:
         (["--set", "ensemble=3"], "--set does not accept ensemble"),
         (["time", "--set", "epochs=3"], "expected no --set with time, got epochs: it replaces"),
         (["stability", "--set", "patience=3"], "--set does not accept patience for stability"),
+        (["figures", "--run"], "expected no --run or --list with figures"),
         (["--records", "none"], "got none, which does not exist: choose another folder"),
         (["--set", "epocs=3"], "expected --set NAME=VALUE.*Did you mean epochs"),
     ],

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from diffpool.experiments.reproduce.analysis import analysis_tables
     from diffpool.experiments.reproduce.cells import Cell, declared_cells, make_cell
     from diffpool.experiments.reproduce.found import default_folder, read_runs
     from diffpool.experiments.reproduce.published import PUBLISHED, Published
@@ -21,6 +22,7 @@ __all__ = [
     "Published",
     "Table",
     "accuracy_tables",
+    "analysis_tables",
     "as_csv",
     "as_html",
     "as_json",
@@ -40,6 +42,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "analysis": "analysis_tables",
         "cells": "Cell declared_cells make_cell",
         "found": "default_folder read_runs",
         "published": "PUBLISHED Published",

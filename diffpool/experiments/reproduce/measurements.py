@@ -77,3 +77,15 @@ def where(found: list[dict[str, Any]]) -> str:
     torch = dict.fromkeys(f"torch {row['versions']['torch']}" for row in found)
     dates = sorted({str(row["date"]) for row in found})
     return f"Measured on: {', '.join([*devices, *torch, *dates])}."
+
+
+def machine(record: dict[str, Any]) -> str:
+    """Hardware, versions, commit and date of the record of a benchmark, in one sentence."""
+    hardware, versions = record["hardware"], record["versions"]
+    products = f", products in {hardware['products']}" if "products" in hardware else ""
+    gpu = f"{hardware['gpu']}{products}; " if hardware["gpu"] else ""
+    names = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"{gpu}{hardware['cpu']}, {hardware['threads']} threads; {names}; "
+        f"commit {record['commit']}, {record['date']}."
+    )
