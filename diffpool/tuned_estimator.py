@@ -63,11 +63,11 @@ class _Tuned(_Estimator):
 
 def _signature() -> inspect.Signature:
     """The parameters of a search, and those of the plain estimators."""
-    own = inspect.signature(_Tuned.__init__).parameters
+    search = inspect.signature(_Tuned.__init__).parameters
     plain = inspect.signature(_Estimator.__init__).parameters
     names = ("trials", "space", "points", "inner_folds", "refit", "max_seconds")
     parameters = [p for p in plain.values() if p.kind is not p.KEYWORD_ONLY]
-    parameters += [own[name] for name in names]
+    parameters += [search[name] for name in names]
     parameters += [p for p in plain.values() if p.kind is p.KEYWORD_ONLY]
     return inspect.Signature(parameters)
 

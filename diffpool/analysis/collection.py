@@ -96,10 +96,10 @@ def analyze(
         assignments = model.clusters(raw)
         assert model.card.feature_map is not None  # else there are no clusters of raw graphs
         x = model.card.feature_map.apply(raw if model.card.directed else raw.undirected()).x
-        for graph, own in zip(graphs_of(raw, x, hops, planted), assignments, strict=True):
+        for graph, matrices in zip(graphs_of(raw, x, hops, planted), assignments, strict=True):
             if graph.size:
                 about.add(structure(graph))
-                for summary, measures in zip(summaries, measure(graph, own), strict=True):
+                for summary, measures in zip(summaries, measure(graph, matrices), strict=True):
                     summary.add(measures)
                 count += 1
             watch(1)

@@ -39,8 +39,8 @@ def communities(graph: Graph, labels: np.ndarray) -> Measures:
     found: Measures = {}
     if graph.planted is not None:
         found |= agreement(labels, graph.planted, "planted")
-    if (own := modularity(graph.adjacency, labels)) is not None:
-        found["modularity"] = own
+    if (value := modularity(graph.adjacency, labels)) is not None:
+        found["modularity"] = value
     if graph.louvain is not None:
         found |= agreement(labels, graph.louvain, "louvain")
         found["louvain_communities"] = float(graph.louvain.max() + 1)

@@ -21,7 +21,7 @@ def adjacency_matrices(
     values = np.ones(len(indices)) if adj.values is None else adj.values.double().numpy()
     for start, n in zip(layout.starts.tolist(), layout.sizes.tolist(), strict=True):
         ends = indptr[start : start + n + 1]
-        own = slice(ends[0], ends[-1])
-        source = (indices[own] - start).astype(np.int32)
-        yield csr_array((values[own], source, ends - ends[0]), shape=(n, n))
+        entries = slice(ends[0], ends[-1])
+        source = (indices[entries] - start).astype(np.int32)
+        yield csr_array((values[entries], source, ends - ends[0]), shape=(n, n))
         watch((start + n) / layout.total if layout.total else 1.0)

@@ -34,8 +34,8 @@ class Structure2Vec(nn.Module):
         self.steps = Steps(last_order, width, models)
 
     def forward(self, graphs: Graphs, x: Tensor) -> Tensor:
-        own = self.own(x)
-        mu = own.relu()
+        inputs = self.own(x)
+        mu = inputs.relu()
         for _ in range(self.layers):
-            mu = (own + self.neighbors(graphs.propagate(mu))).relu()
+            mu = (inputs + self.neighbors(graphs.propagate(mu))).relu()
         return self.steps(graphs, mu)

@@ -149,8 +149,8 @@ def duration(seconds: float) -> str:
 def print_evaluation(console: Console, evaluation: Evaluation) -> None:
     """Print the accuracy (for regression MAE, RMSE and R²) of every fold, and mean ± sd, also of the other scores."""
     folds = len({record.fold for record in evaluation.records})
-    for name, own in evaluation.metrics.items():
-        shown = ["–" if value is None else f"{value:.4g}" for value in own["folds"]]
+    for name, metric in evaluation.metrics.items():
+        shown = ["–" if value is None else f"{value:.4g}" for value in metric["folds"]]
         console.print(f"{name}: " + "  ".join(shown))
     for start in range(0, len(evaluation.accuracies), folds):
         part = evaluation.accuracies[start : start + folds]

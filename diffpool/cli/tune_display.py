@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -84,6 +84,10 @@ def _score(leader: Leader) -> str:
     return f"{100 * leader.accuracy:.1f} %"
 
 
+def _as_text(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {name: METHOD_SETTINGS[name].show(value) for name, value in settings.items()}
+
+
 def _words(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
@@ -97,7 +101,6 @@ def print_trials(console: Console, result: Tuned) -> None:
         if len({str(trial.settings[name]) for trial in result.trials}) > 1
     ]
     common = {name: v for name, v in result.trials[0].settings.items() if name not in names}
-    show = lambda own: {name: METHOD_SETTINGS[name].show(value) for name, value in own.items()}  # noqa: E731
     title = f"the best of {len(result.trials)} trials" if len(result.trials) > 1 else "the trial"
     table = Table("trial", "members", "validation", "loss", "settings", title=title)
     for trial in chosen[: 2 * SHOWN]:
@@ -107,11 +110,11 @@ def print_trials(console: Console, result: Tuned) -> None:
             str(trial.members or "–"),
             "–" if accuracy is None else f"{100 * accuracy:.1f} %",
             "failed" if loss is None else f"{loss:.3f}",
-            Text(_words(show({name: trial.settings[name] for name in names})) or "–"),
+            Text(_words(_as_text({name: trial.settings[name] for name in names})) or "–"),
         )
     console.print(table)
     if common:
-        console.print(f"in all trials: {_words(show(common))}", soft_wrap=True)
+        console.print(f"in all trials: {_words(_as_text(common))}", soft_wrap=True)
 
 
 def draw_trials(result: Tuned, out: Path, shown: Console) -> None:

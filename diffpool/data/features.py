@@ -234,7 +234,8 @@ def _units(attributes: np.ndarray | None) -> tuple[Unit, ...]:
     if not needed.any():
         return ()
     return tuple(
-        (float(m), float(s)) if own else PLAIN for m, s, own in zip(mean, sd, needed, strict=True)
+        (float(m), float(s)) if scaled else PLAIN
+        for m, s, scaled in zip(mean, sd, needed, strict=True)
     )
 
 
@@ -313,7 +314,9 @@ def _used_names(raw: RawGraphs, **used: bool) -> ColumnNames | None:
     """The names of the columns of the tables that are used; None if the graphs have no names."""
     if raw.names is None:
         return None
-    return ColumnNames(**{t: getattr(raw.names, t) if own else () for t, own in used.items()})
+    return ColumnNames(
+        **{t: getattr(raw.names, t) if is_used else () for t, is_used in used.items()}
+    )
 
 
 def _required(raw: RawGraphs, field: str, columns: int, names: ColumnNames | None) -> Any:
@@ -341,23 +344,23 @@ def _columns_by_name(raw: RawGraphs, field: str, names: ColumnNames) -> list[int
     wanted, found, present = getattr(names, field), getattr(raw.names, field), raw.names.keys(kind)
     index: list[int] = []
     for name in dict.fromkeys(wanted):
-        own = [column for column, other in enumerate(found) if other == name]
+        matches = [column for column, other in enumerate(found) if other == name]
         if name not in present:
             raise DataError(f"{raw.name}: {missing_attribute(kind, name, present)}")
-        if not own:
+        if not matches:
             expected, got = (
                 ("words", "numbers") if field.endswith("labels") else ("numbers", "words")
             )
             raise DataError(
                 f"{raw.name}: expected {expected} in the {kind} attribute {name!r}, got {got}"
             )
-        if len(own) != wanted.count(name):
+        if len(matches) != wanted.count(name):
             count = wanted.count(name)
             numbers = "number" if count == 1 else "numbers"
             raise DataError(
-                f"{raw.name}: expected {count} {numbers} in the {kind} attribute {name!r}, got {len(own)}"
+                f"{raw.name}: expected {count} {numbers} in the {kind} attribute {name!r}, got {len(matches)}"
             )
-        index += own
+        index += matches
     return index
 
 

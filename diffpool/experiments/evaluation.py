@@ -232,9 +232,9 @@ class Evaluation:
         """The mean accuracy of each repeat."""
         repeats = range(self.records[-1].repeat + 1)
         return [
-            statistics.fmean(r.accuracy for r in own if r.accuracy is not None)
+            statistics.fmean(r.accuracy for r in records if r.accuracy is not None)
             for n in repeats
-            if (own := [r for r in self.records if r.repeat == n and r.accuracy is not None])
+            if (records := [r for r in self.records if r.repeat == n and r.accuracy is not None])
         ]
 
     @property
@@ -267,9 +267,9 @@ class Evaluation:
         if self.regression:
             names = {"mae": "MAE", "rmse": "RMSE", "r2": "R²"}
             shown = [
-                f"{names[name]} {own['mean']:.4g} ± {own['sd']:.2g}"
-                for name, own in self.metrics.items()
-                if own["mean"] is not None
+                f"{names[name]} {metric['mean']:.4g} ± {metric['sd']:.2g}"
+                for name, metric in self.metrics.items()
+                if metric["mean"] is not None
             ]
             return f"{title}{', '.join(shown)} (mean ± sd over {len(self.records)} folds)"
         spread = self.sd_of_repeats
@@ -285,11 +285,13 @@ class Evaluation:
             "roc_auc": "ROC AUC",
         }
         shown = []
-        for name, own in self.scores.items():
-            if own["mean"] is None:
+        for name, metric in self.scores.items():
+            if metric["mean"] is None:
                 continue
             digits, unit = (1, " %") if name == "balanced_accuracy" else (3, "")
-            shown.append(f"{names[name]} {own['mean']:.{digits}f} ± {own['sd']:.{digits}f}{unit}")
+            shown.append(
+                f"{names[name]} {metric['mean']:.{digits}f} ± {metric['sd']:.{digits}f}{unit}"
+            )
         return ", ".join(shown)
 
 

@@ -32,7 +32,7 @@ def derived_seed(seed: int, stage: str, *indices: int) -> int:
 
 def fold_indices(folds: Sequence[Sequence[Fold]]) -> list[FoldIndex]:
     """(repeat, fold) of every fold, in the order of the records."""
-    return [(r, f) for r, own in enumerate(folds) for f in range(len(own))]
+    return [(r, f) for r, repeat in enumerate(folds) for f in range(len(repeat))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ def make_folds(
     if folds is not None:
         return (tuple(folds),) * repeats
     seeds = [derived_seed(seed, "folds", repeat) for repeat in range(repeats)]
-    return tuple(tuple(stratified_folds(y, own, FOLDS)) for own in seeds)
+    return tuple(tuple(stratified_folds(y, repeat_seed, FOLDS)) for repeat_seed in seeds)
 
 
 def make_task(
@@ -216,6 +216,6 @@ def member_tasks(
     for number in range(plan.method.training.ensemble):
         seed = derived_seed(plan.seed, "hold-out", repeat, fold, number)
         split = member_fold(outer, plan.y, seed)
-        own = changes[number] if changes else None
-        tasks.append(make_task(plan, repeat, fold, stage, number, split, own))
+        settings = changes[number] if changes else None
+        tasks.append(make_task(plan, repeat, fold, stage, number, split, settings))
     return tasks

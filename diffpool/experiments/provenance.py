@@ -145,7 +145,7 @@ def _hash(about: dict[str, Any]) -> str:
 
 def fold_digests(folds: Sequence[Sequence[Fold]]) -> list[str]:
     """A digest of the folds of each repeat."""
-    return [_digest(p for f in own for p in (f.train, f.validation, f.test)) for own in folds]
+    return [_digest(p for f in repeat for p in (f.train, f.validation, f.test)) for repeat in folds]
 
 
 def _digest(arrays: Iterable[np.ndarray]) -> str:

@@ -111,7 +111,10 @@ def as_markdown(report: dict[str, Any]) -> str:
     )
     if report["task"] == "classification":
         lines += ["", "## Graphs per class", ""]
-        counts = {part: list(own.values()) for part, own in report["class_counts"].items()}
+        counts = {
+            part: list(counts_of_part.values())
+            for part, counts_of_part in report["class_counts"].items()
+        }
         lines += _table([str(name) for name in report["classes"]], counts)
         matrix = report["test"] and report["test"]["confusion"]
         if matrix and len(report["classes"]) <= LARGEST_MATRIX:

@@ -149,11 +149,11 @@ def choose_members(candidates: Sequence[HeldOut | None], count: int) -> list[int
     """
     usable = [n for n, candidate in enumerate(candidates) if candidate is not None]
     known = [candidate for candidate in candidates if candidate is not None]
-    y, outputs = known[0].y, np.stack([own.outputs.astype(np.float64) for own in known])
+    y, outputs = known[0].y, np.stack([held_out.outputs.astype(np.float64) for held_out in known])
     chosen: list[int] = []
     total = np.zeros_like(outputs[0])
     for number in range(1, count + 1):
-        losses = [_loss(y, (total + own) / number) for own in outputs]
+        losses = [_loss(y, (total + candidate) / number) for candidate in outputs]
         best = int(np.argmin(losses))
         total += outputs[best]
         chosen.append(usable[best])

@@ -101,10 +101,10 @@ class Outcome:
         counts: Counter[int] = Counter()
         for graphs, logits in zip(parts, outputs_of(self.model, batches, parts), strict=True):
             check_outputs(logits, graphs, self.dataset.name)
-            own = logits.astype(np.float64)
+            rows = logits.astype(np.float64)
             if not self.dataset.regression:
-                own = torch.from_numpy(own).softmax(-1).numpy()
-            for graph, row in zip(graphs.tolist(), own, strict=True):
+                rows = torch.from_numpy(rows).softmax(-1).numpy()
+            for graph, row in zip(graphs.tolist(), rows, strict=True):
                 sums[graph] = sums.get(graph, 0) + row
                 counts[graph] += 1
         numbers = sorted(sums)
@@ -194,7 +194,7 @@ def _fit(
     state: dict[str, Tensor] = {}  # after the last complete epoch
     interrupted = False
     with models_fit(len(folds)):
-        seeds = [own.seed for own in configs]
+        seeds = [config.seed for config in configs]
         model = initial_models(method.architecture, seeds, dataset, folds)
         cohort = Cohort(model, dataset, folds, configs, target_folds=[fold] * len(folds))
         if progress is not None and resume:
@@ -243,7 +243,7 @@ def _fit(
         best_epochs=tuple(cohort.best_epoch.tolist()),
         interrupted=interrupted,
     )
-    validation = [own.validation for own in folds]
+    validation = [fold.validation for fold in folds]
     if message := collapsed_pooling(method.architecture, model, dataset, validation):
         warnings.warn(message, stacklevel=4)
     if out is not None:
@@ -292,8 +292,8 @@ def _test(
     if not len(graphs):
         return Scores(0.0, None if dataset.regression else 0.0)
     found = outputs_of(model, CohortBatches(dataset, model.clusters), [graphs] * len(folds))
-    for own in found:
-        check_outputs(own, graphs, dataset.name)
+    for member_outputs in found:
+        check_outputs(member_outputs, graphs, dataset.name)
     outputs = torch.from_numpy(np.stack(found)).double()  # [M, B, K]
     y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu()
     if dataset.regression:

@@ -63,7 +63,7 @@ def make_part(y: np.ndarray, fold: Fold, seed: int, count: int) -> Part:
     """Join the training and validation graphs of a fold and divide them into `count` stratified inner parts."""
     graphs = np.union1d(fold.train, fold.validation)
     inner = stratified_folds(y[graphs], seed, count)
-    return Part(graphs, tuple(graphs[own.test] for own in inner), fold.test)
+    return Part(graphs, tuple(graphs[part.test] for part in inner), fold.test)
 
 
 class SvmRun:

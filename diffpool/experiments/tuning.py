@@ -267,8 +267,8 @@ def _test_metrics(
     for part, about in zip(_parts(model), card.parts, strict=True):
         batches = CohortBatches(dataset, part.clusters)
         outputs += outputs_of(part, batches, [graphs] * len(about.weights))
-    for own in outputs:
-        check_outputs(own, graphs, dataset.name)
+    for member_outputs in outputs:
+        check_outputs(member_outputs, graphs, dataset.name)
     y = dataset.y[torch.as_tensor(graphs, device=dataset.y.device)].cpu().numpy()
     if card.regression:
         scaled = mean_outputs(np.stack(outputs), weights)
@@ -282,7 +282,9 @@ def _trials(protocol: Nested, plan: Plan, done: dict[str, Trained]) -> tuple[Tri
     """The trials that were trained, the best one first."""
     tried = protocol.trial_results(plan, done, 0, 0)
     chosen = Counter(protocol.chosen(plan, done, 0, 0))
-    started = [n for n, own in enumerate(tried) if not any(result.skipped for result in own)]
+    started = [
+        n for n, results in enumerate(tried) if not any(result.skipped for result in results)
+    ]
     order = sorted(started, key=lambda number: rank(tried[number]))
     return tuple(
         _trial(number, protocol.points[number], tried[number], chosen[number]) for number in order

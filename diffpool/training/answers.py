@@ -69,8 +69,8 @@ class Answers:
         if self.regression:
             y = y.to(self.dtype)
         if self.class_weights is not None:
-            own = self.class_weights.gather(1, y.view(models, -1)).view(-1)
-            weights = own if weights is None else weights * own
+            class_weights = self.class_weights.gather(1, y.view(models, -1)).view(-1)
+            weights = class_weights if weights is None else weights * class_weights
         return y, weights
 
 
@@ -112,7 +112,7 @@ def _class_weights(
     rows = []
     for fold, config in zip(folds, configs, strict=True):
         counts = np.bincount(y[fold.train], minlength=dataset.num_classes)
-        own = len(fold.train) / (max((counts > 0).sum(), 1) * counts.clip(min=1))
-        own = np.where(counts > 0, own, 1.0)
-        rows.append(own if config.class_weight == "balanced" else np.ones(len(counts)))
+        balanced = len(fold.train) / (max((counts > 0).sum(), 1) * counts.clip(min=1))
+        balanced = np.where(counts > 0, balanced, 1.0)
+        rows.append(balanced if config.class_weight == "balanced" else np.ones(len(counts)))
     return torch.from_numpy(np.stack(rows)).to(dataset.x)

@@ -58,7 +58,7 @@ def ensemble_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
     """
     mean = mean_outputs(probabilities)
     counts = reliability(y, mean)
-    each = [reliability(y, own) for own in probabilities]
+    each = [reliability(y, values) for values in probabilities]
     order = np.argsort(_entropy(mean), kind="stable")
     hits = (mean.argmax(1) == y)[order]
     half = len(hits) // 2
@@ -68,9 +68,9 @@ def ensemble_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
         "log_loss": _log_loss(y, mean),
         "certain_half": _percent(hits[:half]),
         "uncertain_half": _percent(hits[half:]),
-        "member_accuracies": [_percent(own.argmax(1) == y) for own in probabilities],
-        "member_calibration_errors": [expected_calibration_error(own) for own in each],
-        "member_log_losses": [_log_loss(y, own) for own in probabilities],
+        "member_accuracies": [_percent(values.argmax(1) == y) for values in probabilities],
+        "member_calibration_errors": [expected_calibration_error(values) for values in each],
+        "member_log_losses": [_log_loss(y, values) for values in probabilities],
         "reliability": counts,
         "member_reliability": sum_reliability(each),
     }

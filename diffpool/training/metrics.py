@@ -93,11 +93,11 @@ def regression_metrics(y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     error = predicted - y
     each = []
     for t in range(y.shape[1]):
-        true, own = y[:, t], error[:, t]
-        each.append({"mae": _mean(np.abs(own)), "rmse": _rms(own), "r2": _r2(true, own)})
+        true, errors = y[:, t], error[:, t]
+        each.append({"mae": _mean(np.abs(errors)), "rmse": _rms(errors), "r2": _r2(true, errors)})
     means: dict[str, Any] = {"graphs": len(y)}
     for name in ("mae", "rmse", "r2"):
-        values = [own[name] for own in each]
+        values = [metrics[name] for metrics in each]
         means[name] = None if None in values else _mean(np.array(values))
     return means | ({"targets": each} if len(each) > 1 else {})
 

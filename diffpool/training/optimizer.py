@@ -59,8 +59,8 @@ class Optimizer:
             present = torch.ones_like(self.steps[:, 0], dtype=torch.bool)
         self.steps += present[:, None]
         moments = (self.mean, self.square, self.decay)
-        own = (self.clip, self.rate, self.steps, present)
-        adam_step(self.parameters, grads, self.gaps, self.gradient, *moments, *own, BETAS, EPS)
+        state = (self.clip, self.rate, self.steps, present)
+        adam_step(self.parameters, grads, self.gaps, self.gradient, *moments, *state, BETAS, EPS)
 
     def state(self) -> dict[str, Tensor]:
         """Everything besides the parameters that is needed to continue later; every tensor has one row per model."""

@@ -150,10 +150,10 @@ class TrainedModel:
         found: list[list[np.ndarray]] = []
         for prediction in self.predictions(raw):
             for g in range(len(prediction.logits)):
-                own = [a.of_graph(g).cpu() for a in prediction.assignments]
-                for matrix in own:
+                matrices = [a.of_graph(g).cpu() for a in prediction.assignments]
+                for matrix in matrices:
                     _check_finite(raw, len(found), matrix[None], "cluster assignment of the model")
-                found.append([matrix.numpy() for matrix in own])
+                found.append([matrix.numpy() for matrix in matrices])
         return found
 
     def predictions(self, graphs: Any) -> Iterator[Prediction]:
@@ -218,11 +218,11 @@ class TrainedModel:
                 graphs, x, unseen = self._prepare(raw[start:stop])
                 predictions = []
                 for model, part in zip(self.parts, self.card.parts, strict=True):
-                    own = self._structures(graphs, part.architecture).to(device)
+                    prepared = self._structures(graphs, part.architecture).to(device)
                     models = len(part.weights)
                     with threads_for(len(x)):
                         predictions.append(
-                            model(own.repeated(models), x.to(device).repeat(models, 1))
+                            model(prepared.repeated(models), x.to(device).repeat(models, 1))
                         )
             yield _Batch(start, predictions, unseen)
             start = max(stop, 1)

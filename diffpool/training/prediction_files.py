@@ -75,7 +75,7 @@ def _write(
 ) -> Predictions:
     card = model.card
     scores = PredictionScores(card)
-    own = _own_columns(card)
+    reserved = _own_columns(card)
     writer = csv.writer(file)
     names: dict[str, str] = {}  # in the output, of the columns of the input
     header: list[str] | None = None  # columns of the input
@@ -84,12 +84,12 @@ def _write(
     count = 0
     for raw in parts:
         found = model.outputs(raw)
-        _add_names(names, raw.columns, own)
+        _add_names(names, raw.columns, reserved)
         if header is None or form == "jsonl":
             header = list(raw.columns)
             if form == "csv" and count == 0:
                 shown = [names[name] for name in header]
-                writer.writerow(["graph", *map(_cell, shown), *map(_cell, own[1:])])
+                writer.writerow(["graph", *map(_cell, shown), *map(_cell, reserved[1:])])
         if new := raw.columns.keys() - set(header):
             raise DataError(
                 f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
@@ -101,7 +101,7 @@ def _write(
             numbers: list[str | None]
             if isinstance(g, Skipped):
                 columns = [g.columns.get(name) for name in header]
-                label, numbers = [], [None] * (len(own) - 1)
+                label, numbers = [], [None] * (len(reserved) - 1)
                 skipped.append(g.where)
             else:
                 row = found.values[g]
@@ -116,7 +116,7 @@ def _write(
             else:
                 found_numbers = [n and float(n) for n in numbers]
                 values = [count, *map(_json_value, columns), *label, *found_numbers]
-                keys = ["graph", *(names[name] for name in header), *own[1:]]
+                keys = ["graph", *(names[name] for name in header), *reserved[1:]]
                 line = dict(zip(keys, values, strict=True))
                 file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
             count += 1
@@ -127,14 +127,14 @@ def _write(
     return Predictions(count, unseen, scores.metrics(), scores.not_scored(), tuple(skipped))
 
 
-def _add_names(names: dict[str, str], columns: Iterable[str], own: list[str]) -> None:
+def _add_names(names: dict[str, str], columns: Iterable[str], reserved: list[str]) -> None:
     """Name the new columns of the input: as they are, or with `input_` until no other column has that name."""
     columns = list(columns)
     for name in columns:
         if name in names:
             continue
         given = name
-        while given in own or given in names.values() or (given != name and given in columns):
+        while given in reserved or given in names.values() or (given != name and given in columns):
             given = f"input_{given}"
         names[name] = given
 

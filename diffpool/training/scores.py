@@ -65,12 +65,14 @@ def outputs_of(
         logits = model(batch.graphs, batch.x, batch.plan).logits.cpu().numpy()
         width = logits.shape[1]
         rows = logits.reshape(len(graphs), -1, width)
-        for own, numbers, outputs in zip(found, chosen, rows, strict=True):
+        for by_graph, numbers, outputs in zip(found, chosen, rows, strict=True):
             numbers = numbers[numbers >= 0] if len(graphs) == 1 else numbers
-            own.update((g, row) for g, row in zip(numbers.tolist(), outputs, strict=True) if g >= 0)
+            by_graph.update(
+                (g, row) for g, row in zip(numbers.tolist(), outputs, strict=True) if g >= 0
+            )
     return [
-        np.array([own[g] for g in numbers.tolist()]).reshape(len(numbers), width)
-        for own, numbers in zip(found, graphs, strict=True)
+        np.array([by_graph[g] for g in numbers.tolist()]).reshape(len(numbers), width)
+        for by_graph, numbers in zip(found, graphs, strict=True)
     ]
 
 
@@ -117,8 +119,8 @@ class Scorer:
         self.stepper.epoch(graphs, [self.batch_size] * len(graphs))
         regression = self.answers.regression
         scores = []
-        for own, (loss, correct) in zip(graphs, self.sums.tolist(), strict=True):
-            count = max(len(own), 1)
+        for indices, (loss, correct) in zip(graphs, self.sums.tolist(), strict=True):
+            count = max(len(indices), 1)
             accuracy = correct / count if math.isfinite(loss) else math.nan
             scores.append(Scores(loss / count, None if regression else accuracy))
         return scores

@@ -23,20 +23,20 @@ def draw_accuracy(runs: Sequence[Run], path: str | Path) -> None:
     """
     found = list(panels(runs).items())
     _check_panels(len(found))
-    longest = max(len(label) for _, own in found for label in labels(own))
+    longest = max(len(label) for _, group in found for label in labels(group))
     column = COLUMN + LETTER * longest
     columns = max(1, min(MAX_COLUMNS, len(found), int(MAX_WIDTH / column)))
     rows = [found[start : start + columns] for start in range(0, len(found), columns)]
-    heights = [0.85 + LINE_HEIGHT * max(len(own) for _, own in row) for row in rows]
+    heights = [0.85 + LINE_HEIGHT * max(len(group) for _, group in row) for row in rows]
     with new_figure(column * columns, sum(heights) + 0.3, path) as figure:
         ratios = {"height_ratios": heights}
         axes = figure.subplots(len(rows), columns, squeeze=False, gridspec_kw=ratios)
-        for place in axes.flat:
-            place.set_axis_off()
+        for panel in axes.flat:
+            panel.set_axis_off()
         for line, row in zip(axes, rows, strict=True):
-            for place, (heading, own) in zip(line, row, strict=False):
-                place.set_axis_on()
-                _accuracy_panel(place, heading, own)
+            for panel, (heading, group) in zip(line, row, strict=False):
+                panel.set_axis_on()
+                _accuracy_panel(panel, heading, group)
         figure.supxlabel(
             "dots and bars: mean ± standard deviation over folds; |: a fold", fontsize=8
         )
@@ -56,8 +56,8 @@ def _accuracy_panel(axes: Axes, heading: tuple[str, str, str], runs: list[Run]) 
     named = sorted(
         zip(runs, labels(runs), strict=True), key=lambda pair: pair[0].mean, reverse=not error
     )
-    for place, (run, _) in enumerate(named):
-        height = len(named) - 1 - place
+    for position, (run, _) in enumerate(named):
+        height = len(named) - 1 - position
         axes.plot(run.values, [height] * len(run.values), "|", color="#8b949c", markersize=5)
         axes.errorbar(
             run.mean, height, xerr=run.sd, fmt="o", color="black", markersize=4, capsize=2.5
@@ -77,7 +77,7 @@ def draw_cluster_counts(runs: Sequence[Run], path: str | Path) -> None:
         if run.clusters is not None:
             heading = (run.dataset, run.protocol, run.metric, run.clusters[0])
             found.setdefault(heading, []).append(run)
-    found = {heading: own for heading, own in found.items() if _vary(own)}
+    found = {heading: group for heading, group in found.items() if _vary(group)}
     if not found:
         raise DataError(
             "expected records with different numbers of clusters, got none: evaluate with several values of --ratio "
@@ -88,10 +88,10 @@ def draw_cluster_counts(runs: Sequence[Run], path: str | Path) -> None:
     rows = -(-len(found) // columns)
     with new_figure(3.6 * columns, 3.1 * rows, path) as figure:
         axes = figure.subplots(rows, columns, squeeze=False).flat
-        for (heading, own), place in zip(found.items(), axes, strict=False):
-            _counts_panel(place, heading, own)
-        for place in axes:  # those that are left
-            place.set_axis_off()
+        for (heading, group), panel in zip(found.items(), axes, strict=False):
+            _counts_panel(panel, heading, group)
+        for panel in axes:  # those that are left
+            panel.set_axis_off()
 
 
 def _counts_panel(axes: Axes, heading: tuple[str, str, str, str], runs: list[Run]) -> None:
@@ -99,14 +99,14 @@ def _counts_panel(axes: Axes, heading: tuple[str, str, str, str], runs: list[Run
     series: dict[str, list[Run]] = {}
     for run, label in zip(runs, _series_names(runs), strict=True):
         series.setdefault(label, []).append(run)
-    for number, (label, own) in enumerate(series.items()):
-        own.sort(key=_position)
-        x = [_position(run) for run in own]
+    for number, (label, group) in enumerate(series.items()):
+        group.sort(key=_position)
+        x = [_position(run) for run in group]
         shift = 1 + 0.02 * (number - (len(series) - 1) / 2)  # error bars side by side
         axes.errorbar(
             [value * shift for value in x],
-            [run.mean for run in own],
-            yerr=[run.sd for run in own],
+            [run.mean for run in group],
+            yerr=[run.sd for run in group],
             **series_style(number),
             linestyle=LINES[number % len(LINES)],
             linewidth=1.2,
@@ -131,7 +131,7 @@ def _vary(runs: list[Run]) -> bool:
     numbers: dict[str, set[float]] = {}
     for run, name in zip(runs, _series_names(runs), strict=True):
         numbers.setdefault(name, set()).add(_position(run))
-    return any(len(own) > 1 for own in numbers.values())
+    return any(len(values) > 1 for values in numbers.values())
 
 
 def _position(run: Run) -> float:

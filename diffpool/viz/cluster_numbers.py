@@ -19,15 +19,15 @@ PERCENT = " %"  # ends the names of variants with C in percent of the nodes; oth
 
 def draw_cluster_numbers(data: Sequence[Data], path: str | Path) -> None:
     """Two panels for each data set: test accuracy, and clusters used of those allowed; mean ± sd over seeds."""
-    data = [own for own in data if len(_variants(own)) > 1]
+    data = [dataset for dataset in data if len(_variants(dataset)) > 1]
     if not data:
         raise DataError("expected measurements with several numbers of clusters, got none")
     with new_figure(3.3 * len(data), 5.2, path) as figure:
         axes = figure.subplots(2, len(data), squeeze=False, sharex="col")
-        for number, own in enumerate(data):
-            _panel(axes[0, number], own, "test", False)
-            _panel(axes[1, number], own, "used", number == 0)
-            axes[0, number].set_title(own.name, loc="left")
+        for number, dataset in enumerate(data):
+            _panel(axes[0, number], dataset, "test", False)
+            _panel(axes[1, number], dataset, "used", number == 0)
+            axes[0, number].set_title(dataset.name, loc="left")
             axes[1, number].set_xlabel("C, % of the nodes")
         axes[0, 0].set_ylabel("test accuracy, %: mean ± sd")
         axes[1, 0].set_ylabel("used clusters per graph")
@@ -60,7 +60,7 @@ def _panel(axes: Axes, data: Data, measure: str, legend: bool) -> None:
         )
     if measure == "used":
         allowed = {c: data.values("clusters", "link 1", name) for c, name in variants.items()}
-        values = [fmean(own) for own in allowed.values() if own]
+        values = [fmean(counts) for counts in allowed.values() if counts]
         axes.plot(
             list(allowed)[: len(values)], values, color="black", linewidth=0.8, label="allowed"
         )

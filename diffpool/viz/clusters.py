@@ -111,17 +111,20 @@ def draw_clusters(
     across = min(len(chosen), max(1, round(MAX_ACROSS / (columns * side))))  # graphs in a row
     across = math.ceil(len(drawn) / math.ceil(len(drawn) / across))  # rows of equal length
     rows = [drawn[start : start + across] for start in range(0, len(drawn), across)]
-    heights = [TITLES + side * max(Frame.around(own).ratio for own in row) for row in rows]
+    heights = [
+        TITLES + side * max(Frame.around(graph_panels).ratio for graph_panels in row)
+        for row in rows
+    ]
     names = _label_names(chosen)
     width, height = across * columns * side, sum(heights) + (LEGEND if names else 0)
     with new_figure(width, height, path) as figure:
         blocks = figure.subfigures(
             len(rows), across, squeeze=False, wspace=0.03, height_ratios=heights
         )
-        for number, (subject, own) in enumerate(zip(chosen, drawn, strict=True)):
+        for number, (subject, graph_panels) in enumerate(zip(chosen, drawn, strict=True)):
             row, column = divmod(number, across)
             block = blocks[row, column]
-            _draw_subject(block, subject, own, names, columns, side)
+            _draw_subject(block, subject, graph_panels, names, columns, side)
         if names:
             _draw_legend(figure, names)
 
@@ -133,8 +136,8 @@ def panels(subject: Subject, seed: int = 0) -> list[Panel]:
     middle of its members.
     """
     first = subject.levels[0]
-    own = None if subject.molecule is None else subject.molecule.positions
-    positions = force_directed(first.adjacency, seed) if own is None else own
+    given = None if subject.molecule is None else subject.molecule.positions
+    positions = force_directed(first.adjacency, seed) if given is None else given
     radii = np.full(len(first), RADIUS)
     found = [Panel(first, separate(positions, radii, GAP), radii)]
     for level, next_level in zip(subject.levels, subject.levels[1:], strict=False):
@@ -156,7 +159,7 @@ def edge_widths(weights: np.ndarray) -> np.ndarray:
 def _draw_subject(
     block: SubFigure,
     subject: Subject,
-    own: list[Panel],
+    panels: list[Panel],
     names: tuple[str, ...],
     columns: int,
     side: float,
@@ -164,16 +167,16 @@ def _draw_subject(
     number = f"graph {subject.number}"
     block.suptitle(f"{number}: {subject.answer}" if subject.answer else number, fontsize=9)
     axes = block.subplots(1, columns, squeeze=False)[0]
-    frame = Frame.around(own)
+    frame = Frame.around(panels)
     points = 72 * 0.94 * side / frame.width  # of a unit of length
-    for level, (axis, panel) in enumerate(zip(axes, own, strict=False)):
+    for level, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
         axis.set_axis_off()
         axis.set_aspect("equal", anchor="N")
         axis.set_xlim(frame.left, frame.left + frame.width)
         axis.set_ylim(frame.bottom, frame.bottom + frame.ratio * frame.width)
         axis.set_title(_title(panel.level, level), fontsize=8, color=LINE)
         _draw_level(axis, panel, subject, level, names, points)
-    for axis in axes[len(own) :]:
+    for axis in axes[len(panels) :]:
         axis.set_axis_off()
 
 

@@ -99,8 +99,8 @@ def draw_curves(curves: Sequence[Curves], path: str | Path) -> None:
 
 def spread(curves: Sequence[Curves], column: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over the trainings, up to the last epoch that all of them reached: [epochs] each."""
-    shortest = min(len(own.rows) for own in curves)
-    table = np.stack([own.column(column)[:shortest] for own in curves])
+    shortest = min(len(curve.rows) for curve in curves)
+    table = np.stack([curve.column(column)[:shortest] for curve in curves])
     sd = table.std(0, ddof=1) if len(curves) > 1 else np.zeros(shortest)
     return table.mean(0), sd
 
@@ -111,8 +111,8 @@ def _panel(axes: Axes, curves: Sequence[Curves], columns: Sequence[str], factor:
         mean, sd = spread(curves, column)
         epochs = np.arange(1, len(mean) + 1)
         if len(curves) > 1:
-            for own in curves:
-                y = factor * own.column(column)
+            for curve in curves:
+                y = factor * curve.column(column)
                 x = np.arange(1, len(y) + 1)
                 axes.plot(x, y, color=color, linestyle=line, linewidth=0.5, alpha=0.5)
             # neither a loss nor an accuracy is negative, and an accuracy is at most 1

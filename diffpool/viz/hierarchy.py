@@ -50,21 +50,21 @@ def hierarchy(adjacency: Sequence[np.ndarray], assignments: Sequence[np.ndarray]
         columns.append(order)
     colors = _colors(columns, clusters, mass, assignments)
     levels = []
-    for level, own in enumerate(columns):
+    for level, kept in enumerate(columns):
         pooled = level < len(assignments)
-        weights = adjacency[level][np.ix_(own, own)]
+        weights = adjacency[level][np.ix_(kept, kept)]
         weights = (weights + weights.T) / 2
         np.fill_diagonal(weights, 0)
         levels.append(
             Level(
-                columns=own,
+                columns=kept,
                 allowed=len(adjacency[level]),
-                names=[name(level, number) for number in range(len(own))] if level else [],
+                names=[name(level, number) for number in range(len(kept))] if level else [],
                 adjacency=weights,
-                mass=mass[level][own],
+                mass=mass[level][kept],
                 colors=colors[level],
                 cluster=clusters[level] if pooled else None,
-                assignment=assignments[level][np.ix_(own, columns[level + 1])] if pooled else None,
+                assignment=assignments[level][np.ix_(kept, columns[level + 1])] if pooled else None,
             )
         )
     return levels
@@ -101,8 +101,8 @@ def _colors(
         s = assignments[level][np.ix_(columns[level], columns[level + 1])]
         weight = np.zeros_like(s, dtype=np.float64)
         rows = np.arange(len(s))
-        own = clusters[level]
-        weight[rows, own] = mass[level][columns[level]] * s[rows, own]
+        cluster = clusters[level]
+        weight[rows, cluster] = mass[level][columns[level]] * s[rows, cluster]
         weight /= np.maximum(weight.sum(0), 1e-300)
         colors.append(weight.T @ colors[-1])
     return colors

@@ -29,13 +29,13 @@ def is_molecules(raw: RawGraphs) -> bool:
 
 def molecule(raw: RawGraphs, graph: int) -> Molecule:
     """One of the molecules, as it is drawn."""
-    own = raw[graph : graph + 1]
-    assert own.node_labels is not None
-    assert own.edge_labels is not None
-    symbols = [word if word != "other" else "*" for word in own.node_labels.words(0)]
+    single = raw[graph : graph + 1]
+    assert single.node_labels is not None
+    assert single.edge_labels is not None
+    symbols = [word if word != "other" else "*" for word in single.node_labels.words(0)]
     orders = np.zeros((len(symbols), len(symbols)))
     kinds = np.array([ORDERS.get(kind, 1.0) for kind in BOND_LABELS["type"]])
-    orders[own.target, own.source] = kinds[own.edge_labels.codes[:, 0]]
+    orders[single.target, single.source] = kinds[single.edge_labels.codes[:, 0]]
     return Molecule(symbols, _positions(symbols, orders), orders)
 
 

@@ -36,15 +36,15 @@ def _component(graph: nx.Graph, nodes: list[int], seed: int) -> np.ndarray:
         found = nx.kamada_kawai_layout(graph)
     else:
         found = nx.spring_layout(graph, iterations=150, seed=seed)
-    own = np.array([found[node] for node in nodes])
-    own -= own.mean(0)
-    axes = np.linalg.svd(own, full_matrices=False)[2]
+    positions = np.array([found[node] for node in nodes])
+    positions -= positions.mean(0)
+    axes = np.linalg.svd(positions, full_matrices=False)[2]
     # the sign of an axis is arbitrary: fix it, so that the drawing does not depend on the machine
-    own = own @ (axes * np.where(axes.sum(1) < 0, -1, 1)[:, None]).T
+    positions = positions @ (axes * np.where(axes.sum(1) < 0, -1, 1)[:, None]).T
     index = {node: i for i, node in enumerate(nodes)}
     ends = np.array([(index[a], index[b]) for a, b in graph.edges])
-    lengths = np.linalg.norm(own[ends[:, 0]] - own[ends[:, 1]], axis=1)
-    return own / max(float(np.median(lengths)), 1e-9)
+    lengths = np.linalg.norm(positions[ends[:, 0]] - positions[ends[:, 1]], axis=1)
+    return positions / max(float(np.median(lengths)), 1e-9)
 
 
 def _pack(positions: np.ndarray, parts: list[list[int]], gap: float = 1.2) -> None:

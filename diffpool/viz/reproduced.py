@@ -53,6 +53,6 @@ def _figures(records: Path, datasets: Sequence[str] | None) -> Iterator[tuple[st
     missing = "the records of the benchmarks are in the source tree only"
     yield "speed", partial(draw_speed, files) if files else missing
     data = read_data(clusters_file(records))
-    data = [own for own in data if datasets is None or own.name in datasets]
+    data = [dataset for dataset in data if datasets is None or dataset.name in datasets]
     missing = "no records of benchmarks.clusters"
     yield "cluster-numbers", partial(draw_cluster_numbers, data) if data else missing

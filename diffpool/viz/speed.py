@@ -125,8 +125,10 @@ def draw_speed(paths: Sequence[str | Path], path: str | Path) -> None:
     """Graphs per second on a logarithmic scale; a panel for each machine, a row for each data set."""
     panels = read_speeds(paths)
     heights = [
-        0.95 + _row_height(own) * len(own.rates) + 0.2 * -(-len(_systems(own)) // LEGEND_COLUMNS)
-        for own in panels
+        0.95
+        + _row_height(panel) * len(panel.rates)
+        + 0.2 * -(-len(_systems(panel)) // LEGEND_COLUMNS)
+        for panel in panels
     ]
     with new_figure(6.4, sum(heights), path) as figure:
         blocks = figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]

@@ -42,7 +42,9 @@ def subjects(
         _check_numbers(numbers, len(graphs))
         class_names = class_names or graphs.class_names
         found = _of_batch(model, graphs.batch(list(numbers)), range(len(numbers)), class_names)
-        return [replace(own, number=number) for own, number in zip(found, numbers, strict=True)]
+        return [
+            replace(subject, number=number) for subject, number in zip(found, numbers, strict=True)
+        ]
     if isinstance(graphs, GraphBatch):
         _check_numbers(numbers, len(graphs))
         return _of_batch(model, graphs, numbers, class_names)
@@ -103,15 +105,15 @@ def _of_batch(
 def _of_raw(model: TrainedModel, raw: RawGraphs, numbers: Sequence[int]) -> Iterator[Subject]:
     for number in numbers:
         _check_size(int(raw.sizes[number]), number)
-        own = raw[number : number + 1]
-        prediction = next(model.predictions(own))
+        graph = raw[number : number + 1]
+        prediction = next(model.predictions(graph))
         drawn, labels = None, None
         names: tuple[str, ...] = ()
-        if is_molecules(own):
-            drawn = molecule(own, 0)
-        elif own.node_labels is not None:
-            labels, names = own.node_labels.codes[:, 0], own.node_labels.names[0]
-        answer = _answer(model, own)
+        if is_molecules(graph):
+            drawn = molecule(graph, 0)
+        elif graph.node_labels is not None:
+            labels, names = graph.node_labels.codes[:, 0], graph.node_labels.names[0]
+        answer = _answer(model, graph)
         levels = _levels(prediction, 0, number)
         yield Subject(number, levels, answer, drawn, labels, names)
 
@@ -146,7 +148,7 @@ def _check_size(nodes: int, number: int) -> None:
 
 def _levels(prediction: Prediction, graph: int, number: int) -> list[Level]:
     _check_size(int(prediction.graphs[0].layout.sizes[graph]), number)
-    adjacency = [own.block(graph).cpu().double().numpy() for own in prediction.graphs]
+    adjacency = [level.block(graph).cpu().double().numpy() for level in prediction.graphs]
     assignments = [s.of_graph(graph).cpu().double().numpy() for s in prediction.assignments]
     if not all(np.isfinite(values).all() for values in (*adjacency, *assignments)):
         raise ModelError(

@@ -45,7 +45,7 @@ def marginal_means(trials: Sequence[TrialLike]) -> dict[str, dict[str, float]]:
         for trial, score in sorted(found, key=lambda pair: _order(pair[0].settings[name])):
             scores.setdefault(show_value(trial.settings[name]), []).append(score)
         if len(scores) > 1:
-            means[name] = {value: fmean(own) for value, own in scores.items()}
+            means[name] = {value: fmean(values) for value, values in scores.items()}
     return dict(sorted(means.items(), key=lambda item: -_range(item[1])))
 
 
@@ -63,8 +63,8 @@ def draw_tuning(trials: Sequence[TrialLike], path: str | Path) -> bool:
     regression = known[0].validation_accuracy is None
     with new_figure(2.9 * columns, 2.6 * rows, path) as figure:
         axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        for own, (name, values) in zip(axes.flat, means.items(), strict=False):
-            _draw_setting(own, known, name, values)
+        for panel, (name, values) in zip(axes.flat, means.items(), strict=False):
+            _draw_setting(panel, known, name, values)
         for unused in axes.flat[len(means) :]:
             unused.set_axis_off()
         for first in axes[:, 0]:

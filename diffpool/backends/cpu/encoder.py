@@ -69,16 +69,16 @@ class _Plan:
         self.shapes: list[tuple[int, ...]] = []  # what the kernel expects them to be
         before = self.inputs
         for linear, batch, width in zip(linears, self.batches, self.widths, strict=True):
-            own = [linear.weight, linear.bias, batch.weight, batch.bias]
-            self.parameters += own
+            parameters = [linear.weight, linear.bias, batch.weight, batch.bias]
+            self.parameters += parameters
             self.statistics.append((batch.running_mean, batch.running_var))
-            self.tensors += [*own, *self.statistics[-1]]
+            self.tensors += [*parameters, *self.statistics[-1]]
             self.shapes += [(self.models, 2 * before, width), *[(self.models, width)] * 5]
             before = width
         if self.linear is not None:
-            own = [self.linear.weight, self.linear.bias]
-            self.parameters += own
-            self.tensors += own
+            parameters = [self.linear.weight, self.linear.bias]
+            self.parameters += parameters
+            self.tensors += parameters
             inputs = sum(self.widths) if self.concat else before
             self.final_shape = (inputs, self.linear.num_outputs)
             self.shapes += [(self.models, *self.final_shape), (self.models, self.final_shape[1])]
@@ -230,8 +230,8 @@ class _Encoders(torch.autograd.Function):
         saved: list[Tensor | None] = []
         start = 0
         for network in networks:
-            own = parameters[start : start + len(network.plan.parameters)]
-            start += len(own)
+            network_parameters = parameters[start : start + len(network.plan.parameters)]
+            start += len(network_parameters)
             kept, workspace = _kernels.layers_buffers(
                 n, models, d, network.plan.concat, *network.widths
             )
@@ -240,7 +240,7 @@ class _Encoders(torch.autograd.Function):
                 x.new_empty(n, network.width),
                 x.new_empty(n, network.final) if network.final else None,
             )
-            words += network.describe(*buffers, own)
+            words += network.describe(*buffers, network_parameters)
             ctx.workspace = max(ctx.workspace, workspace)
             saved += buffers
         _kernels.layers_forward(*words)
@@ -262,15 +262,17 @@ class _Encoders(torch.autograd.Function):
         words += [*_describe_input(graphs, x, transpose=True), len(networks)]
         input_grads, parameter_grads, start = [], [], 0
         for number, network in enumerate(networks):
-            own = parameters[start : start + len(network.plan.parameters)]
-            start += len(own)
+            network_parameters = parameters[start : start + len(network.plan.parameters)]
+            start += len(network_parameters)
             buffers = saved[3 * number : 3 * number + 3]
-            words += network.describe(*buffers, own)
+            words += network.describe(*buffers, network_parameters)
             grad_x = torch.empty_like(x) if needs_x or needs_adj else None
             grad_adj = torch.zeros_like(graphs.adj) if needs_adj else None
             grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
             of_inputs = (grad_x, grad_adj, grad_inverse)
-            of_parameters = list(map(torch.empty_like, own))  # contiguous: models are apart
+            of_parameters = list(
+                map(torch.empty_like, network_parameters)
+            )  # contiguous: models are apart
             words += [grads[number].contiguous(), *of_inputs, *of_parameters]
             input_grads.append(of_inputs)
             parameter_grads += of_parameters

@@ -94,8 +94,8 @@ def _with_features(graphs: SparseGraphs) -> SparseGraphs:
     weights = grown(weights, 0.0)
     degree = np.sqrt(np.bincount(row, weights, minlength=n))
     degree[degree == 0] = 1
-    own = [grown(channel.values.double().numpy(), 0.0) for channel in graphs.channels]
-    features = [*own, weights / (degree[row] * degree[source]), (row == source).astype(float)]
+    given = [grown(channel.values.double().numpy(), 0.0) for channel in graphs.channels]
+    features = [*given, weights / (degree[row] * degree[source]), (row == source).astype(float)]
     return SparseGraphs.from_csr(
         graphs.layout.sizes.numpy(),
         indptr + np.concatenate([[0], np.cumsum(new)]),

@@ -144,13 +144,13 @@ class Moves:
         inside, volume = self.inside[clusters, None], self.volume[clusters, None]
         joined = (inside + 2 * self.links[clusters] + loops) / (volume + degree)
         self.entering[clusters] = joined - inside / volume
-        own = self.labels[members]
-        self.entering[own, members] = -np.inf
-        inside, volume = self.inside[own], self.volume[own]
-        left = inside - 2 * self.links[own, members] + loops[members]
+        cluster = self.labels[members]
+        self.entering[cluster, members] = -np.inf
+        inside, volume = self.inside[cluster], self.volume[cluster]
+        left = inside - 2 * self.links[cluster, members] + loops[members]
         rest = np.maximum(volume - degree[members], self.min_degree)
         gain = left / rest - inside / volume
-        gain[self.fixed[members] | (self.size[own] == 1)] = -np.inf
+        gain[self.fixed[members] | (self.size[cluster] == 1)] = -np.inf
         self.leaving[members] = gain
 
 

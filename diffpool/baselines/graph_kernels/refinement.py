@@ -69,10 +69,12 @@ def next_colors(
 def hashes(signatures: Signatures, seed: int) -> np.ndarray:
     """Hash each signature to a sum of random numbers, one for each color, modulo 2^64: [n] uint64."""
     bound = int(max(signatures.own.max(initial=0), signatures.around.max(initial=0))) + 1
-    own, around = np.random.default_rng(seed).integers(2**64, size=(2, bound), dtype=np.uint64)
-    sums = own[signatures.own]
+    own_hash, around_hash = np.random.default_rng(seed).integers(
+        2**64, size=(2, bound), dtype=np.uint64
+    )
+    sums = own_hash[signatures.own]
     for start, stop, edges in _blocks(signatures):
-        ends = np.concatenate([[np.uint64(0)], np.cumsum(around[signatures.around[edges]])])
+        ends = np.concatenate([[np.uint64(0)], np.cumsum(around_hash[signatures.around[edges]])])
         indptr = signatures.indptr[start : stop + 1] - edges.start
         sums[start:stop] += ends[indptr[1:]] - ends[indptr[:-1]]
     return sums

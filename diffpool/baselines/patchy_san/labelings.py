@@ -36,15 +36,15 @@ def weisfeiler_lehman(adjacency: csr_array) -> np.ndarray:
     """
     n, count = adjacency.shape[0], np.diff(adjacency.indptr)
     row = np.repeat(np.arange(n), count)
-    own = adjacency.indptr[:-1] + np.arange(n)  # a word starts with the node's own color
+    firsts = adjacency.indptr[:-1] + np.arange(n)  # a word starts with the node's own color
     around = np.arange(len(row)) + row + 1
-    ends = (4 * np.append(own, len(row) + n)).tolist()
+    ends = (4 * np.append(firsts, len(row) + n)).tolist()
     letters = np.empty(len(row) + n, ">u4")  # big-endian, so that bytes compare like numbers
     colors, number = np.zeros(n, np.int64), min(n, 1)
     while True:
         smaller = number - 1 - colors[adjacency.indices]
         letters[around] = number - 1 - (np.sort(row * number + smaller) - row * number)
-        letters[own] = colors
+        letters[firsts] = colors
         text = letters.tobytes()
         words = [text[start:end] for start, end in itertools.pairwise(ends)]
         color_of = {word: color for color, word in enumerate(sorted(set(words)))}

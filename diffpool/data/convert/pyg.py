@@ -38,9 +38,9 @@ def from_pyg(
     columns then have names. `names`: the columns that a model was trained on.
     """
     given = {"node": node_attributes, "edge": edge_attributes}
-    named = names is not None or any(own is not None for own in given.values())
+    named = names is not None or any(chosen is not None for chosen in given.values())
     if names is not None:
-        given = {k: names.keys(k) if own is None else own for k, own in given.items()}
+        given = {k: names.keys(k) if chosen is None else chosen for k, chosen in given.items()}
     sizes, sources, targets = [], [], []
     tables: dict[str, list[np.ndarray | None]] = {
         field: [] for field in ("node_attributes", "edge_attributes", "edge_weights")

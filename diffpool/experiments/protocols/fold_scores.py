@@ -19,7 +19,7 @@ def mean_metrics(results: Sequence[Trained]) -> dict[str, Any]:
     found = [result.test_metrics for result in results if result.test_metrics is not None]
     means: dict[str, Any] = {"graphs": found[0]["graphs"]}
     for name in REGRESSION_METRICS:
-        values = [own[name] for own in found]
+        values = [metrics[name] for metrics in found]
         means[name] = None if None in values else fmean(values)
     return means
 
@@ -29,7 +29,7 @@ def mean_scores(results: Sequence[Trained]) -> dict[str, Any]:
     found = [result.test_metrics for result in results if result.test_metrics is not None]
     if len(found) < len(results):
         return {}
-    values = {name: [own[name] for own in found] for name in found[0]}
+    values = {name: [scores[name] for scores in found] for name in found[0]}
     return {"scores": {name: None if None in v else fmean(v) for name, v in values.items()}}
 
 
@@ -38,7 +38,7 @@ def ensemble_score(
 ) -> FoldScore:
     """The score of the mean of the models of a fold, with those of its members as details."""
     tested = [result.held_out for result in results if result.held_out is not None]
-    y, outputs = tested[0].y, np.stack([own.outputs for own in tested])
+    y, outputs = tested[0].y, np.stack([held_out.outputs for held_out in tested])
     epoch = round(fmean(result.epoch for result in results))
     members = {
         "members": len(tested),

@@ -122,14 +122,14 @@ class Nested(NeuralProtocol):
                 "points": len(self.points),
                 "failed": [
                     point
-                    for point, own in zip(self.points, tried, strict=True)
-                    if any(result.failed for result in own)
+                    for point, point_results in zip(self.points, tried, strict=True)
+                    if any(result.failed for result in point_results)
                 ],
             }
             accuracy = fmean(result.validation_accuracy for result in tried[numbers[0]])
             if not math.isnan(accuracy):
                 details["validation_accuracy"] = 100 * accuracy
-            trained = tuple(result for own in tried for result in own)
+            trained = tuple(result for point_results in tried for result in point_results)
             if plan.averaged:
                 score = ensemble_score(repeat, fold, final, results)
                 details["chosen_points"] = [self.points[number] for number in numbers]
@@ -170,7 +170,7 @@ class Nested(NeuralProtocol):
         found = []
         for rivals in models.values():
             order = sorted(rivals.values(), key=cohort.standing)
-            found += [m for own in order[-(-len(order) // 2) :] for m in own]
+            found += [m for point_models in order[-(-len(order) // 2) :] for m in point_models]
         return found
 
     def search(self, plan: Plan, done: Results) -> Search | None:
@@ -260,7 +260,7 @@ class Nested(NeuralProtocol):
         A point whose loss became infinite or NaN is never chosen.
         """
         tried = self.trial_results(plan, done, repeat, fold)
-        if all(any(result.failed for result in own) for own in tried):
+        if all(any(result.failed for result in results) for results in tried):
             raise TrainingError(
                 f"repeat {repeat}, fold {fold}: the loss became infinite or NaN for every point of the grid: "
                 "use smaller learning rates, or look for huge values in the features"
@@ -268,7 +268,7 @@ class Nested(NeuralProtocol):
         if not plan.averaged:
             best = min(range(len(tried)), key=lambda number: rank(tried[number]))
             return [best] * self.final_runs
-        candidates = [joined([result.held_out for result in own]) for own in tried]
+        candidates = [joined([result.held_out for result in results]) for results in tried]
         return choose_members(candidates, plan.method.training.ensemble)
 
     def final_tasks(self, plan: Plan, done: Results, repeat: int, fold: int) -> list[Task]:

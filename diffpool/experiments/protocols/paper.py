@@ -37,12 +37,12 @@ class Paper(NeuralProtocol):
         tasks = self.tasks(plan, done)
         scores = []
         for repeat, folds in enumerate(plan.folds):
-            own, tasks = tasks[: len(folds)], tasks[len(folds) :]
-            if not all(task.name in done for task in own):
+            in_repeat, tasks = tasks[: len(folds)], tasks[len(folds) :]
+            if not all(task.name in done for task in in_repeat):
                 continue
-            curves = np.array([done[task.name].curve for task in own])  # [folds, epochs]
+            curves = np.array([done[task.name].curve for task in in_repeat])  # [folds, epochs]
             best = int(curves.mean(0).argmax())
-            for fold, (task, curve) in enumerate(zip(own, curves.tolist(), strict=True)):
+            for fold, (task, curve) in enumerate(zip(in_repeat, curves.tolist(), strict=True)):
                 details = {"own_best_accuracy": 100 * max(curve)}
                 details["own_best_epoch"] = curve.index(max(curve)) + 1
                 result = (done[task.name],)

@@ -51,15 +51,15 @@ def read_data(path: Path) -> list[Data]:
     for number, line in enumerate(path.read_text().splitlines(), 1):
         try:
             record = json.loads(line)
-            own = {name: Data(name, row, record) for name, row in record["rows"].items()}
-            complete = all(data.row.keys() >= COLUMNS for data in own.values())
+            by_name = {name: Data(name, row, record) for name, row in record["rows"].items()}
+            complete = all(data.row.keys() >= COLUMNS for data in by_name.values())
         except (ValueError, KeyError, TypeError, AttributeError):
             complete = False
         if not complete:
             raise DataError(
                 f"{path}, line {number}: expected a record of benchmarks.clusters, got {shortened(line)}: remove it"
             )
-        found |= own
+        found |= by_name
     return list(found.values())
 
 
@@ -67,7 +67,7 @@ def analysis_tables(records: Path, datasets: Sequence[str] | None = None) -> lis
     """Whether the sentences of section 4.4 hold, and the measurements by number of clusters and by objective."""
     data = read_data(clusters_file(records))
     if datasets is not None:
-        data = [own for own in data if own.name in datasets]
+        data = [dataset for dataset in data if dataset.name in datasets]
     if not data:
         note = "Missing: no measurements. `python -m benchmarks.clusters` in the source tree makes them."
         return [PlainTable("analysis", "Section 4.4: the learned clusters.", [], [], [], (note,))]
@@ -79,17 +79,22 @@ def claims_table(group: str, data: Sequence[Data]) -> PlainTable:
     """One line for each sentence: the quote, what is measured, the figures of every data set, and where it holds."""
     lines, facts = [], []
     for claim in CLAIMS[group]:
-        found = [("–", []) if claim.rule is None else claim.rule(own) for own in data]
+        found = [("–", []) if claim.rule is None else claim.rule(dataset) for dataset in data]
         verdict = "–" if claim.rule is None else verdict_of([decided for _, decided in found])
         figures = [f"{figure}{_mark(decided)}" for figure, decided in found]
         lines.append([f"“{claim.quote}”", claim.measured, *figures, verdict])
         facts += [
             {"table": "analysis", "claim": claim.quote, "measured": claim.measured}
-            | {"dataset": own.name, "figure": figure, "seeds": len(decided), "holds": sum(decided)}
-            for own, (figure, decided) in zip(data, found, strict=True)
+            | {
+                "dataset": dataset.name,
+                "figure": figure,
+                "seeds": len(decided),
+                "holds": sum(decided),
+            }
+            for dataset, (figure, decided) in zip(data, found, strict=True)
             if claim.rule is not None
         ]
-    header = ["the paper", "measured", *(own.name for own in data), "holds"]
+    header = ["the paper", "measured", *(dataset.name for dataset in data), "holds"]
     caption = f"Section 4.4, {TITLES[group].lower()}: ✓ holds in all seeds, ~ in some, ✗ in none."
     return PlainTable(f"analysis-{group}", caption, header, lines, facts)
 
@@ -109,18 +114,18 @@ def summary(data: Sequence[Data]) -> str:
 
 def _verdict_on(claim: Claim, data: Sequence[Data]) -> str:
     assert claim.rule is not None
-    return verdict_of([claim.rule(own)[1] for own in data])
+    return verdict_of([claim.rule(dataset)[1] for dataset in data])
 
 
 def verdict_of(decided: Sequence[Sequence[bool]]) -> str:
     """Whether a sentence holds, from its seeds on each data set: yes, no, on some data sets, in some seeds."""
-    known = [own for own in decided if own]
+    known = [seeds for seeds in decided if seeds]
     if not known:
         return "not measured"
-    held = sum(all(own) for own in known)
+    held = sum(all(seeds) for seeds in known)
     if held == len(known):
         return "yes"
-    if not any(any(own) for own in known):
+    if not any(any(seeds) for seeds in known):
         return "no"
     return f"on {held} of {len(known)}" if held else "in some seeds"
 
@@ -137,20 +142,22 @@ def sizes_table(data: Sequence[Data]) -> PlainTable:
     header = ["data set", "C", "used of allowed, link 1", "link 0"]
     header += ["test accuracy, link 1", "link 0", "ms per epoch and model", "parameters"]
     lines, facts = [], []
-    for own in data:
-        for variant, result in own.row["variants"].items():
+    for dataset in data:
+        for variant, result in dataset.row["variants"].items():
             if "failed" in result:
-                lines.append([own.name, variant, result["failed"], *[""] * 5])
+                lines.append([dataset.name, variant, result["failed"], *[""] * 5])
                 continue
-            cells = [own.name, variant]
+            cells = [dataset.name, variant]
             for objective in ("link 1", "link 0"):
-                used, allowed = (own.values(n, objective, variant) for n in ("used", "clusters"))
+                used, allowed = (
+                    dataset.values(n, objective, variant) for n in ("used", "clusters")
+                )
                 cells.append(f"{show(used, '.1f')} of {show(allowed, '.1f')}")
-            tests = [own.values("test", o, variant) for o in ("link 1", "link 0")]
+            tests = [dataset.values("test", o, variant) for o in ("link 1", "link 0")]
             time = result["epoch_s"]
             cells += [*map(_spread, tests), "–" if time is None else f"{1e3 * time:,.0f}"]
             lines.append([*cells, f"{result['parameters']:,}"])
-            facts.append(_fact("sizes", own, variant, "link 1") | {"epoch_s": time})
+            facts.append(_fact("sizes", dataset, variant, "link 1") | {"epoch_s": time})
     caption = "Section 4.4, accuracy and used clusters by the maximum number of clusters C (mean ± sd over seeds)."
     return PlainTable("analysis-sizes", caption, header, lines, facts)
 
@@ -159,13 +166,15 @@ def objectives_table(data: Sequence[Data]) -> PlainTable:
     """The main measures with each objective, and before training."""
     header = ["data set", "objective", "test accuracy, %", *(title for title, *_ in MEASURES)]
     lines, facts = [], []
-    for own in data:
+    for dataset in data:
         for objective in ("untrained", *OBJECTIVES):
-            if own.models(USUAL, objective):
-                cells = [show(own.values(name, objective), form) for _, name, form in MEASURES]
+            if dataset.models(USUAL, objective):
+                cells = [show(dataset.values(name, objective), form) for _, name, form in MEASURES]
                 name = "before training" if objective == "untrained" else objective
-                lines.append([own.name, name, _spread(own.values("test", objective)), *cells])
-                facts.append(_fact("objectives", own, USUAL, objective))
+                lines.append(
+                    [dataset.name, name, _spread(dataset.values("test", objective)), *cells]
+                )
+                facts.append(_fact("objectives", dataset, USUAL, objective))
     caption = f"Section 4.4, measures by objective, C = {USUAL} (mean over seeds)."
     return PlainTable("analysis-objectives", caption, header, lines, facts, tuple(origins(data)))
 
@@ -190,10 +199,10 @@ def _spread(values: Sequence[float]) -> str:
 def origins(data: Sequence[Data]) -> list[str]:
     """What was trained on each data set, and where."""
     lines = []
-    for own in data:
-        row = own.row
+    for dataset in data:
+        row = dataset.row
         lines.append(
-            f"{own.name}: {row['graphs']:,} graphs, {row['analyzed']} analyzed for each seed; number of seeds: "
+            f"{dataset.name}: {row['graphs']:,} graphs, {row['analyzed']} analyzed for each seed; number of seeds: "
             f"{row['seeds']}; at most {row['epochs']} epochs, {row['models']} models side by side."
         )
-    return [*lines, *dict.fromkeys(machine(own.record) for own in data)]
+    return [*lines, *dict.fromkeys(machine(dataset.record) for dataset in data)]

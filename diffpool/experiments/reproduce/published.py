@@ -111,32 +111,32 @@ SOURCES = {"inner-cv": PAPER_SOURCE, "paper": PAPER_SOURCE, "nested": FAIR_SOURC
 
 def published_gain(protocol: str, method: str) -> float | None:
     """The mean difference to GraphSAGE in points, computed from the published accuracies; None without any."""
-    own = PUBLISHED.get((protocol, method), {})
+    published = PUBLISHED.get((protocol, method), {})
     base = PUBLISHED.get((protocol, "graphsage"), {})
     if protocol == "inner-cv" or method == "graphsage":
         return None
     return mean_gain(
-        {name: p.mean for name, p in own.items()}, {name: p.mean for name, p in base.items()}
+        {name: p.mean for name, p in published.items()}, {name: p.mean for name, p in base.items()}
     )
 
 
-def mean_gain(own: dict[str, float], base: dict[str, float]) -> float | None:
+def mean_gain(values: dict[str, float], base: dict[str, float]) -> float | None:
     """The mean difference over the data sets that both have; None if there is none."""
-    common = [name for name in own if name in base]
-    return fmean(own[name] - base[name] for name in common) if common else None
+    common = [name for name in values if name in base]
+    return fmean(values[name] - base[name] for name in common) if common else None
 
 
 def slips(methods: Iterable[str] = PRINTED_GAINS, tolerance: float = 0.01) -> list[str]:
     """The gains printed in Table 1 that differ from the mean over the table's own numbers, one sentence each."""
     found = []
     for method in methods:
-        printed, own = PRINTED_GAINS.get(method), published_gain("paper", method)
-        if printed is not None and own is not None and abs(printed - own) > tolerance:
+        printed, computed = PRINTED_GAINS.get(method), published_gain("paper", method)
+        if printed is not None and computed is not None and abs(printed - computed) > tolerance:
             sets = len(PUBLISHED["paper", method])
             stated = STATED_GAINS.get(method)
             text = f" and the text says {stated:.2f}" if stated is not None else ""
             found.append(
                 f"{method}: Table 1 prints a gain of {printed:+.2f}{text}; "
-                f"the table's own numbers give {own:+.2f} (mean over {sets} data sets)"
+                f"the table's own numbers give {computed:+.2f} (mean over {sets} data sets)"
             )
     return found

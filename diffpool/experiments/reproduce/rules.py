@@ -55,10 +55,10 @@ class Data:
         self, name: str, objective: str = "link 1", variant: str = USUAL, level: int = 0
     ) -> list:
         """A measure of each seed; empty if it was not measured or is undefined."""
-        own = self.models(variant, objective)
+        models = self.models(variant, objective)
         if name in ("test", "train"):
-            return own.get(name, [])
-        levels = own.get("poolings", [])
+            return models.get(name, [])
+        levels = models.get("poolings", [])
         return levels[level].get(name, []) if level < len(levels) else []
 
     def structure(self, name: str) -> float | None:
@@ -99,10 +99,10 @@ def communities(data: Data) -> Found:
     name = reference(data)
     figures, decided = [], []
     for level in range(2):
-        own = data.values(name, "class only", TWICE, level)
+        after = data.values(name, "class only", TWICE, level)
         before = data.values(name, "untrained", TWICE, level)
-        figures.append(f"{show(own)} / {show(before)}")
-        decided.append(less(before, own))
+        figures.append(f"{show(after)} / {show(before)}")
+        decided.append(less(before, after))
     return ", ".join(figures), [a and b for a, b in zip(*decided, strict=False)]
 
 
@@ -211,10 +211,10 @@ def disconnected(data: Data) -> Found:
 
 
 def identifiable(data: Data) -> Found:
-    own, view = data.structure("unique_features"), data.structure("unique_views")
-    if own is None or view is None:
+    features, view = data.structure("unique_features"), data.structure("unique_views")
+    if features is None or view is None:
         return "–", []
-    return f"{percent([own])} / {percent([view])}", [view > 0.9]
+    return f"{percent([features])} / {percent([view])}", [view > 0.9]
 
 
 def moments(data: Data) -> Found:
@@ -249,8 +249,8 @@ def complex(data: Data) -> Found:
 def noise(data: Data) -> Found:
     sds: list[float] = []
     for variant in (SMALLEST, LARGEST):
-        own = [data.values("test", objective, variant) for objective in OBJECTIVES]
-        found = [stdev(values) for values in own if len(values) > 1]
+        accuracies = [data.values("test", objective, variant) for objective in OBJECTIVES]
+        found = [stdev(values) for values in accuracies if len(values) > 1]
         if not found:
             return "–", []
         sds.append(mean(found))
@@ -279,12 +279,12 @@ def appropriate(data: Data) -> Found:
 
 
 def follows(data: Data) -> Found:
-    own, before = (
+    after, before = (
         data.values("follows_communities"),
         data.values("follows_communities", "untrained"),
     )
-    figure = f"{show(own)} ({show(before)})" if own else "–"
-    return figure, [value > 0 for value in own]
+    figure = f"{show(after)} ({show(before)})" if after else "–"
+    return figure, [value > 0 for value in after]
 
 
 def unused(data: Data) -> Found:

@@ -136,17 +136,19 @@ def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:
             base = found.get((name, "diffpool"), {}).get(kind)
             cells = []
             for row, (title, *_) in ROWS.items():
-                own = found.get((name, row))
-                if own is None:
+                measured = found.get((name, row))
+                if measured is None:
                     cells.append("not run")
                     missing.append(f"{title} on {name}")
                     continue
-                used.append(own)
-                ratio = own[kind] / base if base else None
-                cells.append(f"{own[kind]:.3g} s" + ("" if ratio is None else f" ({ratio:.2g} ×)"))
+                used.append(measured)
+                ratio = measured[kind] / base if base else None
+                cells.append(
+                    f"{measured[kind]:.3g} s" + ("" if ratio is None else f" ({ratio:.2g} ×)")
+                )
                 facts.append(
                     {"table": "time", "dataset": name, "method": title, "kind": kind}
-                    | {"seconds": own[kind], "ratio": ratio, "device": own["device"]}
+                    | {"seconds": measured[kind], "ratio": ratio, "device": measured["device"]}
                 )
                 if ratio is not None and kind == "training":
                     ratios.setdefault(row, []).append(ratio)

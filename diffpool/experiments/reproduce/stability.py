@@ -244,17 +244,17 @@ def stability_table(
                 )
                 continue
             used += rows
-            own = spreads[arm.name] = Spread.of(rows)
+            spread = spreads[arm.name] = Spread.of(rows)
             lines.append(
                 [
-                    *(name, arm.title, f"{own.accuracy:.1f}", f"{own.accuracy_sd:.2f}"),
-                    f"{own.loss:.3f}",
-                    f"{own.loss_sd:.4f}",
-                    f"{own.epochs:.1f} ± {own.epochs_error:.1f}",
+                    *(name, arm.title, f"{spread.accuracy:.1f}", f"{spread.accuracy_sd:.2f}"),
+                    f"{spread.loss:.3f}",
+                    f"{spread.loss_sd:.4f}",
+                    f"{spread.epochs:.1f} ± {spread.epochs_error:.1f}",
                 ]
             )
             facts.append(
-                {"table": "stability", "dataset": name, "method": arm.title, **asdict(own)}
+                {"table": "stability", "dataset": name, "method": arm.title, **asdict(spread)}
             )
         notes += statements(name, spreads)
     notes += [where(used)] if used else []

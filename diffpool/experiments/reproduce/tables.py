@@ -153,9 +153,9 @@ def _facts(table: Table, row: TableRow, dataset: str, entry: Entry) -> dict[str,
 
 
 def _gain_text(row: TableRow) -> str:
-    own = "–" if row.gain is None else f"{row.gain:+.2f}"
-    own += f" [{row.gain_sets}]" if row.gain is not None else ""
-    return own if row.published_gain is None else f"{own} ({row.published_gain:+.2f})"
+    text = "–" if row.gain is None else f"{row.gain:+.2f}"
+    text += f" [{row.gain_sets}]" if row.gain is not None else ""
+    return text if row.published_gain is None else f"{text} ({row.published_gain:+.2f})"
 
 
 def accuracy_tables(
@@ -203,8 +203,8 @@ def _table(
 ) -> Table:
     """The table of one protocol. `all_runs` and `failures`: those of declared (False) and changed cells (True)."""
     runs = {
-        changed: [run for run in own if run.first.protocol == protocol]
-        for changed, own in all_runs.items()
+        changed: [run for run in runs if run.first.protocol == protocol]
+        for changed, runs in all_runs.items()
     }
     base = {
         dataset: run.mean
@@ -224,10 +224,12 @@ def _table(
             if not any(entry.run for entry in entries.values()):
                 continue  # shown only where it was measured
             entries = {d: Entry(e.run) for d, e in entries.items()}
-        own = {d: e.run.mean for d, e in entries.items() if e.run and d in PAPER_SETS}
+        means = {d: e.run.mean for d, e in entries.items() if e.run and d in PAPER_SETS}
         printed = published_gain(protocol, row.method) if row.kind in ("paper", "control") else None
-        gain = None if row.name == "graphsage" else mean_gain(own, base)
-        found.append(TableRow(row.title, row.kind, entries, gain, len(own.keys() & base), printed))
+        gain = None if row.name == "graphsage" else mean_gain(means, base)
+        found.append(
+            TableRow(row.title, row.kind, entries, gain, len(means.keys() & base), printed)
+        )
     found += [] if changes else _other_settings(protocol, datasets, rows, runs[False])
     return Table(
         name,
@@ -240,14 +242,14 @@ def _table(
 
 
 def _entry(cell: Cell, runs: list[FoundRun], failures: Mapping[str, str]) -> Entry:
-    own = runs_of(cell, runs)
+    candidates = runs_of(cell, runs)
     published = None
     if cell.row.ensemble == 1:
         published = PUBLISHED.get((cell.protocol, cell.row.method), {}).get(cell.dataset)
-    if run := best_match(own):
+    if run := best_match(candidates):
         return Entry(run, published)
-    if own:
-        run = max(own, key=lambda r: len(r.records))
+    if candidates:
+        run = max(candidates, key=lambda r: len(r.records))
         share = f"{len(run.records)} of {FOLDS * cell.repeats} folds"
         return Entry(None, published, share, f"{share} are recorded: --run continues")
     if cell.name in failures:
@@ -317,10 +319,10 @@ def _caption(
         sentences.append(f"Preset settings; epochs: {epochs}")
     if protocol == "nested":
         epochs = ", ".join(f"{d.name} {d.nested_epochs}/{d.nested_patience}" for d in data)
-        own = [d.name for d in data if not d.published_folds]
+        others = [d.name for d in data if not d.published_folds]
         sentences.append(
             f"{TRIALS} points of one search space for every row; maximum number of epochs/patience: {epochs}; "
-            f"published folds{', except ' + ', '.join(own) if own else ''}; ensembles have {MEMBERS} members"
+            f"published folds{', except ' + ', '.join(others) if others else ''}; ensembles have {MEMBERS} members"
         )
     if protocol != "inner-cv" and name == "table1":
         sentences.append(
