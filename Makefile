@@ -25,7 +25,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py --out demo
+	$(BIN)/diffpool demo --out demo
 
 # All parts run at the same time and to their end; one that fails makes the whole fail. Only `tests` prints while it
 # runs. The others print when they have finished, the linter and the type checker only if they find something.

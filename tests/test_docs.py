@@ -43,7 +43,7 @@ COMMANDS = [
     for line in code.splitlines()
     if line.startswith("diffpool ")
 ]
-WITHOUT_DATA = (["train"], ["reproduce", "table1"])
+WITHOUT_DATA = (["demo"], ["train"], ["reproduce", "table1"])
 
 
 @pytest.fixture
@@ -70,6 +70,8 @@ def test_commands_in_the_docs_are_valid(words):
 def test_the_commands_in_the_docs_that_need_no_data_succeed(monkeypatch):
     assert all(words in COMMANDS for words in WITHOUT_DATA)
     monkeypatch.setattr(diffpool.cli.inputs, "embedded", lambda seed: embedded(40, seed=seed))
+    small = ["--graphs", "40", "--epochs", "1"]
+    assert CliRunner().invoke(app, ["demo", *small]).exit_code == 0
     assert CliRunner().invoke(app, ["train", "--epochs", "1"]).exit_code == 0
     assert CliRunner().invoke(app, ["reproduce", "table1"]).exit_code == 0
 

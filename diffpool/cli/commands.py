@@ -13,6 +13,7 @@ import typer
 
 from diffpool.cli.analyze import analyze
 from diffpool.cli.data import data
+from diffpool.cli.demo import demo
 from diffpool.cli.display import console
 from diffpool.cli.evaluate import ALL_PROTOCOLS, evaluate
 from diffpool.cli.exits import INTERRUPTED, check_completion, one_line_errors
@@ -52,7 +53,7 @@ def top(
 ) -> None:
     """Hierarchical graph classification with differentiable pooling.
 
-    Start with `diffpool train`: it generates a data set and trains on it.
+    Start with `diffpool demo`: it generates a data set, trains DiffPool and a flat network on it and compares them.
     """
     if context.invoked_subcommand is None:
         console.print(context.get_help())
@@ -65,6 +66,7 @@ EVALUATE_LISTS = listing(
 TUNE_LISTS = listing(Points=SAMPLERS, Refit=REFITS, Methods=METHODS)
 
 # One line for each command, in the order of the help.
+app.command()(demo)
 app.command(cls=Command, epilog=METHOD_LIST)(train)
 app.command(cls=Command, epilog=EVALUATE_LISTS)(evaluate)
 app.command(cls=Command, epilog=TUNE_LISTS)(tune)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import (
@@ -35,15 +33,9 @@ from diffpool.cli.options import (
     with_options,
 )
 from diffpool.cli.output_folder import check_out, no_empty_folder
+from diffpool.cli.picture import draw_test_graph
 from diffpool.cli.setting_checks import check_settings
-from diffpool.errors import DiffPoolError
 from diffpool.experiments.methods import METHODS, settings_for
-
-if TYPE_CHECKING:
-    from diffpool.experiments import Outcome
-
-
-MAX_DRAWN = 1000  # nodes; a larger graph takes longer to draw than to train on
 
 
 @with_options
@@ -110,7 +102,7 @@ def train(
         describe(graphs, chosen, shown)
         with epochs_bar(chosen, shown) as watch:
             outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
-    _draw(outcome, out, shown)
+    draw_test_graph(outcome, out / "clusters.png", shown)
     if as_json:
         print_json({**outcome_facts(outcome), "out": str(out)})
     else:
@@ -121,29 +113,3 @@ def train(
             f"stopped after epoch {len(outcome.epochs)}: the best model so far is in {out}. "
             "Run the same command with --resume to continue training."
         )
-
-
-def _draw(outcome: Outcome, out: Path, shown: Console) -> None:
-    picture = out / "clusters.png"
-    with suppress(OSError):
-        picture.unlink(missing_ok=True)  # of an older model
-    try:
-        from diffpool.viz import draw_clusters
-    except ImportError:
-        shown.print(
-            "no picture: to get clusters.png, run `pip install 'diffpool[plot]'`", markup=False
-        )
-        return
-    sizes = outcome.dataset.graphs.layout.sizes
-    suited = [g for g in outcome.fold.test.tolist() if 0 < sizes[g] <= MAX_DRAWN]
-    if not suited:
-        shown.print(f"no picture: no test graph has 1 to {MAX_DRAWN} nodes")
-        return
-    batch = outcome.dataset.batch(suited[:1])
-    try:
-        model = outcome.trained.members[0].parts[0]  # of an ensemble: the first member
-        draw_clusters(model, batch, picture, class_names=outcome.dataset.class_names)
-    except OSError as error:
-        shown.print(f"no picture: {picture} cannot be written ({error.strerror})")
-    except DiffPoolError as error:
-        shown.print(f"no picture: {error}")

@@ -140,7 +140,7 @@ def test_the_picture_is_of_a_test_graph_with_nodes(
         result = run(*words, "--seed", seed)
         assert result.exit_code == 0, result.exception
         assert (tmp_path / "m" / "clusters.png").exists()
-    monkeypatch.setattr("diffpool.cli.train.MAX_DRAWN", 2)
+    monkeypatch.setattr("diffpool.cli.picture.MAX_DRAWN", 2)
     result = run(*words)
     assert "no picture: no test graph has 1 to 2 nodes" in result.stdout
     assert not (tmp_path / "m" / "clusters.png").exists()
