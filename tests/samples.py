@@ -129,6 +129,19 @@ def local(parts: Sequence[Tensor], width: int) -> Tensor:
     return torch.cat(padded)
 
 
+def padded(ragged: Sample, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The adjacency matrices from source to target [B, n, n], features [B, n, F] and mask [B, n] of a sample."""
+    graphs, width = len(ragged.sizes), ragged.xs[0].shape[1]
+    adj = torch.zeros(graphs, size, size, dtype=torch.float64)
+    x = torch.zeros(graphs, size, width, dtype=torch.float64)
+    mask = torch.zeros(graphs, size, dtype=torch.bool)
+    for g, (a, h) in enumerate(zip(ragged.adjs, ragged.xs, strict=True)):
+        adj[g, : len(a), : len(a)] = a.T  # row i of a holds the edges that point to node i
+        x[g, : len(h)] = h
+        mask[g, : len(h)] = True
+    return adj, x, mask
+
+
 def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     """The gradients of a scalar; zero for inputs that it does not depend on."""
     if not value.requires_grad:  # it depends on no input, for example in a batch without graphs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from samples import KINDS, Sample, sample
+from samples import KINDS, padded, sample
 from torch import Tensor
 
 from diffpool.errors import DataError
@@ -18,19 +18,6 @@ from diffpool.exchange import (
     padded_rows,
 )
 from diffpool.layout import Layout
-
-
-def padded(sample: Sample, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The adjacency matrices from source to target [B, n, n], features [B, n, F] and mask [B, n] of a sample."""
-    graphs, width = len(sample.sizes), sample.xs[0].shape[1]
-    adj = torch.zeros(graphs, size, size, dtype=torch.float64)
-    x = torch.zeros(graphs, size, width, dtype=torch.float64)
-    mask = torch.zeros(graphs, size, dtype=torch.bool)
-    for g, (a, h) in enumerate(zip(sample.adjs, sample.xs, strict=True)):
-        adj[g, : len(a), : len(a)] = a.T  # row i of a holds the edges that point to node i
-        x[g, : len(h)] = h
-        mask[g, : len(h)] = True
-    return adj, x, mask
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,6 @@
+"""DiffPool as a layer for models in PyTorch Geometric's style; it needs tensors only."""
+
+from diffpool.pooling.layer import DiffPooling
+from diffpool.pooling.output import PoolingOutput
+
+__all__ = ["DiffPooling", "PoolingOutput"]
