@@ -107,6 +107,20 @@ def throughput(source: str) -> str | None:
     return page(lines(titles, rows), failures(found), origins(found))
 
 
+def speed(source: str) -> str | None:
+    """Training throughput of ours and of PyG dense only: a narrow table."""
+    found = found_rows(source, "cohort")
+    if not found:
+        return None
+    rows = []
+    for name, (row, _) in found.items():
+        one = f"{cell(row['single'])} ({times(row.get('ratio_single'))})"
+        ten = f"{cell(row['cohort'])} ({times(row.get('ratio'))})"
+        rows.append([name, cell(row.get("pyg")), one, ten])
+    titles = ["graphs per second", "PyG dense", "one model", "ten models at once"]
+    return page(lines(titles, rows), [], origins(found))
+
+
 def memory(source: str) -> str | None:
     """Peak memory during training."""
     found = found_rows(source, "cohort")

@@ -20,6 +20,7 @@ from benchmarks.comparison_tables import (
     models,
     reddit_shape,
     sizes,
+    speed,
     throughput,
 )
 from benchmarks.record import last, records_of, where
@@ -79,6 +80,12 @@ def cpu_step(record: dict[str, Any]) -> str:
             f"| {row['one_thread']:,.0f} | {plain} | {row['one_c']:,.0f} | {row['ratio_one_c']:.1f} × |"
         )
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
+
+
+def cpu_ratios(record: dict[str, Any]) -> str:
+    """The ratios to PyG dense in one line."""
+    ratios = [f"{row['ratio']:.1f} × ({name})" for name, row in record["rows"].items()]
+    return f"{', '.join(ratios[:-1])} and {ratios[-1]}"
 
 
 def ensemble(record: dict[str, Any]) -> str:
@@ -159,10 +166,12 @@ TABLES: dict[str, Table] = {
     "graclus": from_last("graclus", method_tables.graclus),
     "large_graph": from_last("large_graph", large_graph),
     "cpu_step": from_last("cpu_step", cpu_step),
+    "cpu_ratios": from_last("cpu_step", cpu_ratios),
     "busy": from_last("busy", busy),
     "ensemble": from_last("ensemble", ensemble),
     "ensemble_ratio": from_last("ensemble", ensemble_ratio),
     "reading": from_last("reading", reading),
+    "speed": lambda: speed("cross_validation"),
     "cross_validation": lambda: throughput("cross_validation"),
     "cross_validation_cpu": lambda: throughput("cross_validation_cpu"),
     "memory": lambda: memory("cross_validation"),
@@ -432,6 +441,8 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "benchmarks" / "README.md",
     ROOT / "docs" / "analysis.md",
+    ROOT / "docs" / "commands.md",
+    ROOT / "docs" / "demo.md",
     ROOT / "docs" / "ensembles.md",
     ROOT / "docs" / "methods.md",
     ROOT / "docs" / "reproduce.md",

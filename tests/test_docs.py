@@ -19,6 +19,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "benchmarks" / "README.md",
+    ROOT / "examples" / "data" / "README.md",
 ]
 
 
@@ -37,11 +38,13 @@ def test_python_in_the_docs_runs(code, tmp_path, monkeypatch):
     exec(compile(code, "docs", "exec"), {"__name__": "docs"})
 
 
+def commands_in(text: str) -> list[list[str]]:
+    lines = re.findall(r"^diffpool (.*)$", text, re.MULTILINE)
+    return [line.split("#")[0].split() for line in lines]
+
+
 COMMANDS = [
-    line.split("#")[0].split()[1:]
-    for _, code in blocks("sh")
-    for line in code.splitlines()
-    if line.startswith("diffpool ")
+    words for name, code in blocks("sh") if "README" not in name for words in commands_in(code)
 ]
 WITHOUT_DATA = (["demo"], ["train"], ["reproduce", "table1"])
 
@@ -76,6 +79,21 @@ def test_the_commands_in_the_docs_that_need_no_data_succeed(monkeypatch):
     assert CliRunner().invoke(app, ["reproduce", "table1"]).exit_code == 0
 
 
+def test_the_commands_of_the_readme_run_as_printed(tmp_path, monkeypatch):
+    """On the files in examples/data; only the search of `tune` is shorter."""
+    pytest.importorskip("rdkit")
+    monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(ROOT / "examples")
+    train, predict, tune = commands_in((ROOT / "README.md").read_text())
+    for words in (train, predict, [*tune, "--max-time", "2", "--epochs", "4"]):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+    assert json.loads(Path("runs/offices/report.json").read_text())["test"]["accuracy"] > 0.9
+    assert Path("runs/offices/clusters.png").exists()
+    assert json.loads(Path("predictions.scores.json").read_text())["accuracy"] > 0.9
+    assert Path("runs/molecules/trials.csv").exists()
+
+
 def test_the_tutorial_on_molecules_does_what_it_says(tmp_path, monkeypatch):
     """Its data, its commands in their order, and the output that it shows."""
     pytest.importorskip("rdkit")
@@ -84,10 +102,10 @@ def test_the_tutorial_on_molecules_does_what_it_says(tmp_path, monkeypatch):
     first, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(first, "docs", "exec"), {"__name__": "docs"})
     outputs = {}
-    for command in re.findall(r"^diffpool (.*)$", page, re.MULTILINE):
-        result = CliRunner().invoke(app, command.split())
+    for words in commands_in(page):
+        result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, result.output
-        outputs[command.split()[0]] = result.output
+        outputs[words[0]] = result.output
     shown = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     assert "2  (0: 225, 1: 25)" in outputs["data"]
     assert shown[1].splitlines()[0] in outputs["train"]

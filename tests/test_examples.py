@@ -12,7 +12,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def example(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    path = ROOT / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -37,6 +38,13 @@ def test_networkx_graphs_with_and_without_communities_are_distinguished():
 def test_molecules_are_classified_by_their_smiles():
     pytest.importorskip("rdkit")
     assert example("molecules").main(epochs=15) >= 0.8
+
+
+def test_the_example_data_is_what_its_script_writes(tmp_path):
+    pytest.importorskip("rdkit")
+    example("data/make").main(tmp_path)
+    for path in tmp_path.iterdir():
+        assert path.read_text() == (ROOT / "examples" / "data" / path.name).read_text(), path.name
 
 
 def test_the_large_graph_benchmark_computes_the_right_result():
