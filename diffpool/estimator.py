@@ -30,7 +30,7 @@ from diffpool.errors import DataError, SettingError
 from diffpool.experiments import fit, settings_for, trivial_pooling
 from diffpool.experiments.advice import check_classes
 from diffpool.experiments.methods import METHOD_SETTINGS, Method, default_text
-from diffpool.training import Epoch, TrainedModel
+from diffpool.training import Callback, Epoch, TrainedModel
 from diffpool.training.devices import select_device
 
 # The parameter of each setting. An estimator has a method `clusters`, and `seed` is declared by `__init__`.
@@ -61,6 +61,7 @@ class _Estimator(BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: bool = False,
+        callbacks: Sequence[Callback] = (),
         **settings: Any,
     ):
         if unknown := sorted(settings.keys() - PARAMETERS):
@@ -78,6 +79,7 @@ class _Estimator(BaseEstimator):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+        self.callbacks = callbacks
         for name in PARAMETERS:
             setattr(self, name, settings.get(name))
 
@@ -124,7 +126,7 @@ class _Estimator(BaseEstimator):
 
     def _train(self, method: Method, dataset: GraphDataset) -> None:
         fold = self._fold(dataset, method.training.seed)
-        outcome = fit(method, dataset, fold, watch=self._watch)
+        outcome = fit(method, dataset, fold, callbacks=[self._watch, *self.callbacks])
         self.model_: TrainedModel = outcome.trained
         self.history_: tuple[Epoch, ...] = outcome.epochs
 
@@ -230,6 +232,8 @@ class DiffPoolClassifier(ClassifierMixin, _Estimator):
         random_state: An int or `RandomState` that replaces `seed`. Meta-estimators such as `BaggingClassifier` use it.
         device: "cpu", "cuda", or "auto", which uses CUDA if available.
         verbose: Whether to print a line for each epoch.
+        callbacks: Functions that are called with the `Epoch` after every epoch and may raise
+            `diffpool.training.StopTraining`; see docs/logging.md.
         {settings}
 
     Attributes:
@@ -296,7 +300,7 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
 
     Args:
         method, features, edge_features, directed, node_attributes, edge_attributes: See `DiffPoolClassifier`.
-        validation, seed, random_state, device, verbose: See `DiffPoolClassifier`.
+        validation, seed, random_state, device, verbose, callbacks: See `DiffPoolClassifier`.
         {settings}
 
     Attributes:

@@ -29,6 +29,10 @@ class _Tuned(_Estimator):
         max_seconds: float | None = None,
         **settings: Any,
     ):
+        if "callbacks" in settings:
+            raise TypeError(
+                f"{type(self).__name__}() takes no callbacks, because a search trains many models at a time"
+            )
         super().__init__(method, **settings)
         self.trials = trials
         self.space = space
@@ -68,7 +72,7 @@ def _signature() -> inspect.Signature:
     names = ("trials", "space", "points", "inner_folds", "refit", "max_seconds")
     parameters = [p for p in plain.values() if p.kind is not p.KEYWORD_ONLY]
     parameters += [search[name] for name in names]
-    parameters += [p for p in plain.values() if p.kind is p.KEYWORD_ONLY]
+    parameters += [p for p in plain.values() if p.kind is p.KEYWORD_ONLY and p.name != "callbacks"]
     return inspect.Signature(parameters)
 
 

@@ -2,7 +2,10 @@
 
 import json
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from typer.testing import CliRunner
@@ -36,6 +39,20 @@ def blocks(language: str) -> list[tuple[str, str]]:
 def test_python_in_the_docs_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs", "exec"), {"__name__": "docs"})
+
+
+def test_the_page_on_logging_sends_every_epoch_to_weights_and_biases(monkeypatch):
+    """With a stand-in for wandb, which has the two functions that the page calls."""
+    run = MagicMock()
+    init = MagicMock(return_value=run)
+    run.__enter__.return_value = run
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    ((_, code),) = [block for block in blocks("py") if "wandb" in block[1]]
+    exec(compile(code, "docs", "exec"), {"__name__": "docs"})
+    assert init.call_args.kwargs["config"]["epochs"] == 5
+    calls = run.log.call_args_list
+    assert [call.kwargs["step"] for call in calls] == [1, 2, 3, 4, 5]
+    assert all(call.args[0]["validation_loss"] > 0 for call in calls)
 
 
 def commands_in(text: str) -> list[list[str]]:

@@ -57,7 +57,7 @@ def demo(
         for name in NETWORKS:
             method = settings_for(name, "embedded", epochs=epochs, seed=seed)
             with epochs_bar(method, shown) as watch:
-                outcome = train_once(method, dataset, out / name, watch, overwrite=True)
+                outcome = train_once(method, dataset, out / name, [watch], overwrite=True)
             if outcome.interrupted:
                 stop(f"stopped after epoch {len(outcome.epochs)} of {name}: there is no result")
             outcomes[name] = outcome

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -35,7 +36,13 @@ from diffpool.cli.options import (
 from diffpool.cli.output_folder import check_out, no_empty_folder
 from diffpool.cli.picture import draw_test_graph
 from diffpool.cli.setting_checks import check_settings
+from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.methods import METHODS, settings_for
+
+if TYPE_CHECKING:
+    from diffpool.training import Callback
+
+LOGS = ("tensorboard",)
 
 
 @with_options
@@ -59,6 +66,15 @@ def train(
     seed: Seed = 0,
     *,
     resume: Resume = False,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            help="Also write the metrics of every epoch for `tensorboard`, to OUT/tensorboard.",
+            metavar="NAME",
+            show_default="metrics.jsonl only",
+            autocompletion=lambda: list(LOGS),
+        ),
+    ] = None,
     device: Device,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -77,6 +93,8 @@ def train(
     Ctrl-C stops training: the best model so far is saved, and the exit code is 130. The same command with `--resume`
     continues training, even after a crash, and ends with the same model as an uninterrupted run.
 
+    `--log tensorboard` also writes the metrics for TensorBoard: `tensorboard --logdir OUT`.
+
     **Examples**
 
     - `diffpool train`
@@ -89,8 +107,14 @@ def train(
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
     check_settings(chosen, settings)
+    if log is not None and log not in LOGS:
+        raise SettingError(
+            f"expected --log to be {' or '.join(LOGS)}, got {log!r}{did_you_mean(log, LOGS)}"
+        )
     from diffpool.experiments import prepared, train_once
+    from diffpool.training.tensorboard import FOLDER, TensorBoard, remove_events
 
+    board = TensorBoard(out / FOLDER) if log else None
     device_name = device.select()
     shown = progress_console(quiet, stderr=as_json)
     with no_empty_folder(out):
@@ -100,8 +124,14 @@ def train(
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
         describe(graphs, chosen, shown)
-        with epochs_bar(chosen, shown) as watch:
-            outcome = train_once(chosen, graphs, out, watch, overwrite, resume)
+        with ExitStack() as stack:
+            callbacks: list[Callback] = [stack.enter_context(epochs_bar(chosen, shown))]
+            if board is not None:
+                callbacks.append(stack.enter_context(board))
+            outcome = train_once(chosen, graphs, out, callbacks, overwrite, resume)
+    if board is None:
+        with suppress(OSError):
+            remove_events(out / FOLDER)  # of an older model
     draw_test_graph(outcome, out / "clusters.png", shown)
     if as_json:
         print_json({**outcome_facts(outcome), "out": str(out)})

@@ -47,6 +47,7 @@ def make_report(outcome: Outcome) -> dict[str, Any]:
         "best_epochs": list(outcome.best_epochs),  # of each member
         "interrupted": outcome.interrupted,
         "stopped_early": outcome.stopped_early,
+        "stopped_by_callback": outcome.stopped_by_callback,
         "members": card.members,
         "parameters": sum(p.numel() for p in outcome.model.parameters()),
     }
@@ -157,6 +158,8 @@ def _ending(report: dict[str, Any]) -> str:
             f" Interrupted after epoch {report['epochs']} of {training['epochs']}: the best model so far. "
             "The same command with --resume continues."
         )
+    if report["stopped_by_callback"]:
+        return f" Stopped after epoch {report['epochs']} by a callback."
     if report["stopped_early"]:
         reason = early_stop(report["epochs"], training["patience"], training["monitor"])
         return f" {reason.capitalize()}."

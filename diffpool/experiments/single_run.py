@@ -9,7 +9,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -37,6 +37,7 @@ from diffpool.experiments.report import remove_report, write_report
 from diffpool.files import atomic_write
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
+    Callback,
     Cohort,
     CohortBatches,
     Epoch,
@@ -53,6 +54,7 @@ from diffpool.training import (
     save_model,
     target_scale,
 )
+from diffpool.training.callbacks import call_all
 from diffpool.training.ensemble import member_fold
 from diffpool.training.model_directory import CONFIG, Part
 from diffpool.training.settings import Training
@@ -76,6 +78,7 @@ class Outcome:
     seconds: float  # also those before an interruption
     best_epochs: tuple[int, ...]  # of each member: the epoch with its lowest validation loss
     interrupted: bool = False  # stopped by Ctrl-C: the best model so far
+    stopped_by_callback: bool = False
 
     @property
     def best_epoch(self) -> Epoch:
@@ -84,7 +87,7 @@ class Outcome:
 
     @property
     def stopped_early(self) -> bool:
-        """Whether the training ended before the last epoch, because the validation loss did not decrease any more."""
+        """Whether the training ended before the last epoch, by `Training.patience` or by a callback."""
         return not self.interrupted and len(self.epochs) < self.card.training.epochs
 
     def metrics(self, part: str) -> dict[str, Any] | None:
@@ -121,21 +124,17 @@ class Outcome:
         return TrainedModel(self.model, self.card)
 
 
-def _ignore(row: Epoch) -> None:
-    pass
-
-
 def train_once(
     method: Method,
     dataset: GraphDataset,
     out: str | Path | None = None,
-    watch: Callable[[Epoch], None] = _ignore,
+    callbacks: Sequence[Callback] = (),
     overwrite: bool = False,
     resume: bool = False,
 ) -> Outcome:
     """`fit` on a split into 80 % training, 10 % validation and 10 % test graphs."""
     fold = single_split(dataset.y.cpu(), method.training.seed)
-    return fit(method, dataset, fold, out, watch, overwrite, resume)
+    return fit(method, dataset, fold, out, callbacks, overwrite, resume)
 
 
 def fit(
@@ -143,7 +142,7 @@ def fit(
     dataset: GraphDataset,
     fold: Fold,
     out: str | Path | None = None,
-    watch: Callable[[Epoch], None] = _ignore,
+    callbacks: Sequence[Callback] = (),
     overwrite: bool = False,
     resume: bool = False,
 ) -> Outcome:
@@ -155,12 +154,15 @@ def fit(
     model so far is saved and tested like a finished one. Without `out`, or before the end of the first epoch, Ctrl-C
     raises KeyboardInterrupt. `resume` continues training that was interrupted or killed; the result is the same as
     without the interruption.
+
+    Each of `callbacks` is called with the row of every epoch and may raise `StopTraining`. After `resume`, they are
+    first called with the rows before the interruption, so that a log or a rule for stopping has all of them.
     """
     with contextlib.ExitStack() as stack:
         save = None
         if out is not None:
             save = stack.enter_context(reserve_directory(out, overwrite or resume))
-        return _fit(method, dataset, fold, out, watch, save, resume)
+        return _fit(method, dataset, fold, out, callbacks, save, resume)
 
 
 def _fit(
@@ -168,7 +170,7 @@ def _fit(
     dataset: GraphDataset,
     fold: Fold,
     out: str | Path | None,
-    watch: Callable[[Epoch], None],
+    callbacks: Sequence[Callback],
     save: Save | None,
     resume: bool,
 ) -> Outcome:
@@ -192,7 +194,7 @@ def _fit(
     progress = None if out is None else _Progress(Path(out), training_key(method, dataset, fold))
     rows: list[Epoch] = []
     state: dict[str, Tensor] = {}  # after the last complete epoch
-    interrupted = False
+    interrupted = stop = False
     with models_fit(len(folds)):
         seeds = [config.seed for config in configs]
         model = initial_models(method.architecture, seeds, dataset, folds)
@@ -202,12 +204,15 @@ def _fit(
             cohort.load_state(state)
         earlier = sum(row.seconds for row in rows)  # before the interruption
         try:
-            while not cohort.finished:
+            # After an interruption, callbacks see the earlier epochs, too.
+            for row in rows:
+                stop = call_all(callbacks, row) or stop
+            while not stop and not cohort.finished:
                 rows.append(_mean_row(cohort.train_epoch()))
                 if progress is not None:
                     state = {name: tensor.clone() for name, tensor in cohort.state().items()}
                     progress.add(rows, state)
-                watch(rows[-1])
+                stop = call_all(callbacks, rows[-1])
         except KeyboardInterrupt:
             if progress is None or not state:
                 raise
@@ -242,6 +247,7 @@ def _fit(
         seconds=seconds,
         best_epochs=tuple(cohort.best_epoch.tolist()),
         interrupted=interrupted,
+        stopped_by_callback=stop,
     )
     validation = [fold.validation for fold in folds]
     if message := collapsed_pooling(method.architecture, model, dataset, validation):
@@ -278,7 +284,7 @@ def _mean_row(rows: Sequence[Epoch | None]) -> Epoch:
         values = [getattr(row, name) for row in found]
         return None if None in values else fmean(values)
 
-    names = ("train_loss", "train_class_loss", "train_accuracy")
+    names = ("train_loss", "train_class_loss", "train_accuracy", "learning_rate")
     means = {name: mean(name) for name in (*names, "validation_loss", "validation_accuracy")}
     best = any(row.best for row in found)
     return Epoch(epoch=found[0].epoch, **means, best=best, seconds=found[0].seconds)

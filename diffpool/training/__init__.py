@@ -6,6 +6,7 @@ from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
     from diffpool.training.answers import Answers, target_scale
+    from diffpool.training.callbacks import Callback, StopTraining
     from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
     from diffpool.training.cohort_batches import CohortBatch, CohortBatches
     from diffpool.training.memory import (
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
     )
     from diffpool.training.settings import Training
     from diffpool.training.step import EagerSteps, loss_weights, total_loss, train_step
+    from diffpool.training.tensorboard import TensorBoard
 
 __all__ = [
     "TOO_LITTLE_FOR_ONE",
     "Answers",
+    "Callback",
     "Cohort",
     "CohortBatch",
     "CohortBatches",
@@ -49,6 +52,8 @@ __all__ = [
     "Save",
     "Scorer",
     "Scores",
+    "StopTraining",
+    "TensorBoard",
     "TrainedModel",
     "Training",
     "check_outputs",
@@ -78,6 +83,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "answers": "Answers target_scale",
+        "callbacks": "Callback StopTraining",
         "cohort": "Cohort Epoch fit_inputs train",
         "cohort_batches": "CohortBatch CohortBatches",
         "memory": "TOO_LITTLE_FOR_ONE is_out_of_memory models_fit release_memory",
@@ -89,5 +95,6 @@ __getattr__ = lazy_names(
         "scores": "Scorer Scores check_outputs outputs_of score score_cohort",
         "settings": "Training",
         "step": "EagerSteps loss_weights total_loss train_step",
+        "tensorboard": "TensorBoard",
     },
 )

@@ -22,6 +22,7 @@ from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier, Random, Standardize, check_models, take
 from diffpool.training.answers import Answers
+from diffpool.training.callbacks import Callback, call_all
 from diffpool.training.cohort_batches import CohortBatches
 from diffpool.training.memory import models_fit
 from diffpool.training.optimizer import Optimizer
@@ -47,16 +48,21 @@ class Epoch:
     validation_loss: float  # without the auxiliary losses
     validation_accuracy: float | None
     best: bool  # the best epoch so far, by `Training.monitor`; of any member
+    learning_rate: float
     seconds: float  # of all models side by side
 
 
 def train(
-    model: GraphClassifier, dataset: GraphDataset, fold: Fold, config: Training
+    model: GraphClassifier,
+    dataset: GraphDataset,
+    fold: Fold,
+    config: Training,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[Epoch]:
     """Train on one split until the validation score has not improved for `patience` epochs.
 
-    The model and the data set are on the same device. When the iterator ends or is closed, the model has the
-    parameters of its best epoch.
+    Each of `callbacks` is called with the row of every epoch and may raise `StopTraining`. The model and the data set
+    are on the same device. When the iterator ends or is closed, the model has the parameters of its best epoch.
     """
     if config.ensemble > 1:
         raise SettingError(
@@ -64,9 +70,11 @@ def train(
         )
     cohort = Cohort(model, dataset, [fold], [config])
     try:
-        while not cohort.finished:
+        stop = False
+        while not stop and not cohort.finished:
             row = cohort.train_epoch()[0]
             assert row is not None
+            stop = call_all(callbacks, row)
             yield row
     finally:
         cohort.restore_best()
@@ -244,6 +252,7 @@ class Cohort:
             validation_loss=scores.loss,
             validation_accuracy=scores.accuracy,
             best=self._improves(model, scores),
+            learning_rate=self.configs[model].learning_rate,
             seconds=seconds,
         )
 

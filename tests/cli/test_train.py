@@ -297,3 +297,39 @@ def test_a_full_disk_does_not_lose_the_trained_model(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     line = complaint(capsys, monkeypatch, "train", "--out", out, *SMALL)
     assert "nor the folder for temporary files" in line
+
+
+def logged(out: Path) -> list[tuple[int, float]]:
+    """The epochs and validation losses that TensorBoard shows."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(out / "tensorboard")).Reload()
+    return [(event.step, event.value) for event in events.Scalars("loss/validation")]
+
+
+@pytest.mark.usefixtures("small_embedded")
+@pytest.mark.parametrize("more", [[], ["--ensemble", "2"]], ids=" ".join)
+def test_the_log_has_the_same_numbers_as_the_metrics(more: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    out = tmp_path / "m"
+    result = run("--out", str(out), "--log", "tensorboard", "--hidden", "4", *SMALL, *more)
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [step for step, _ in logged(out)] == [1, 2]
+    assert [v for _, v in logged(out)] == pytest.approx([row["validation_loss"] for row in rows])
+    words = ("--out", str(out), "--overwrite", "--hidden", "4", *SMALL)
+    assert run(*words).exit_code == 0
+    assert not (out / "tensorboard").exists()  # it was the log of the replaced model
+
+
+def test_an_unknown_log_and_a_missing_package_are_one_line(
+    capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "m"
+    words = ("train", "missing.jsonl", "--out", out, "--log")
+    found = complaint(capsys, monkeypatch, *words, "tensorbord")
+    assert "expected --log to be tensorboard, got 'tensorbord'. Did you mean" in found
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    found = complaint(capsys, monkeypatch, *words, "tensorboard")
+    assert "pip install 'diffpool[tensorboard]'" in found
+    assert not out.exists()

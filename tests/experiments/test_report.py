@@ -106,7 +106,7 @@ def test_the_report_says_that_the_training_was_interrupted_and_counts_the_time_o
             raise KeyboardInterrupt
 
     method = settings_for("diffpool", "embedded", epochs=4, hidden=4)
-    train_once(method, raw, tmp_path, stop)
+    train_once(method, raw, tmp_path, [stop])
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["interrupted"], report["stopped_early"]) == (True, False)
     assert "Interrupted after epoch 2 of 4" in (tmp_path / "report.md").read_text()

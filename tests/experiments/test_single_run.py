@@ -47,7 +47,7 @@ def stop_in(epoch: int, error: BaseException) -> Callable[[Epoch], None]:
 def interrupted(
     dataset: GraphDataset, out: Path, epoch: int = 2, method: Method = METHOD
 ) -> Outcome:
-    return train_once(method, dataset, out, stop_in(epoch, KeyboardInterrupt()))
+    return train_once(method, dataset, out, [stop_in(epoch, KeyboardInterrupt())])
 
 
 def files(out: Path) -> set[str]:
@@ -93,8 +93,9 @@ def test_a_resumed_training_ends_like_one_without_interruption(
 ) -> None:
     interrupted(dataset, tmp_path)
     seen: list[int] = []
-    outcome = train_once(METHOD, dataset, tmp_path, lambda row: seen.append(row.epoch), resume=True)
-    assert seen == [3, 4]
+    callbacks = [lambda row: seen.append(row.epoch)]
+    outcome = train_once(METHOD, dataset, tmp_path, callbacks, resume=True)
+    assert seen == [1, 2, 3, 4]  # a log has all epochs
     assert [row.epoch for row in outcome.epochs] == [1, 2, 3, 4]
     assert not outcome.interrupted
     assert_the_same_result(tmp_path, complete)
@@ -139,7 +140,7 @@ def test_a_crash_loses_only_what_came_after_the_last_checkpoint(
 ) -> None:
     monkeypatch.setattr(single_run, "CHECKPOINT_SECONDS", 0.0)
     with pytest.raises(RuntimeError, match="power cut"):
-        train_once(METHOD, dataset, tmp_path, stop_in(2, RuntimeError("power cut")))
+        train_once(METHOD, dataset, tmp_path, [stop_in(2, RuntimeError("power cut"))])
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 3, "train_lo')  # a line that was not finished
     train_once(METHOD, dataset, tmp_path, resume=True)
@@ -212,7 +213,7 @@ def test_without_a_directory_or_a_complete_epoch_ctrl_c_is_not_caught(
     dataset: GraphDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_once(METHOD, dataset, None, stop_in(2, KeyboardInterrupt()))
+        train_once(METHOD, dataset, None, [stop_in(2, KeyboardInterrupt())])
 
     def stop(self: Cohort) -> None:
         raise KeyboardInterrupt
@@ -273,7 +274,7 @@ def test_metrics_are_complete_again_when_there_is_space_again(
             monkeypatch.setattr(single_run, "atomic_write", write)
 
     with pytest.warns(UserWarning, match=r"metrics\.jsonl"):
-        train_once(METHOD, dataset, tmp_path, free_space)
+        train_once(METHOD, dataset, tmp_path, [free_space])
     assert_the_same_result(tmp_path, complete)
 
 

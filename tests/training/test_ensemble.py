@@ -347,7 +347,7 @@ def test_an_interrupted_ensemble_resumes_to_the_same_members(
         if getattr(row, "epoch", 0) == 2:
             raise KeyboardInterrupt
 
-    first = fit(method, dataset, fold, tmp_path / "parts", watch=stop)
+    first = fit(method, dataset, fold, tmp_path / "parts", callbacks=[stop])
     assert first.interrupted
     second = fit(method, dataset, fold, tmp_path / "parts", resume=True)
     for name, tensor in whole.model.state_dict().items():
