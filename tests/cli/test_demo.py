@@ -50,6 +50,6 @@ def test_the_demo_trains_the_networks_that_train_trains(tmp_path: Path) -> None:
     """The same settings, data, seed and split."""
     facts = json.loads(run("--out", str(tmp_path / "demo"), "--seed", "3", "--json", "--quiet"))
     method = settings_for("graphsage", "embedded", epochs=1, seed=3)
-    outcome = train_once(method, embedded(60, seed=3), tmp_path / "alone", lambda row: None)
+    outcome = train_once(method, embedded(60, seed=3), tmp_path / "alone")
     assert facts["graphsage"]["validation_loss"] == outcome.best_epoch.validation_loss
     assert facts["diffpool"]["test_graphs"] == len(outcome.fold.test) == 6
