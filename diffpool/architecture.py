@@ -248,8 +248,6 @@ RELEASED = Architecture(
     head=(50,),
 )
 
-PRESETS = {"paper": PAPER, "released": RELEASED}
-
 
 def flat(architecture: Architecture) -> Architecture:
     """The flat GNN of the same depth and width, with mean readout (the paper's GraphSAGE baseline)."""

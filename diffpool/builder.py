@@ -121,7 +121,7 @@ class _Parts:
         if a.conv == "s2v":
             return Structure2Vec(width, a.hidden, layers, a.last_order, models)
         sizes = [width] + [a.hidden] * layers
-        if a.readout == "sort":  # SortPool sorts by one number per node
+        if a.readout == "sort":  # SortPool sorts the nodes by a single column
             sizes.append(1)
         return Encoder(
             self.conv(a.conv),

@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 
 from diffpool.files import atomic_write
 
-BLANK = "0" * 64  # in place of the checksum that `sealed` computes
+BLANK = "0" * 64  # placeholder for the checksum that `sealed` computes
 CHECKSUM = re.compile(rb'"checksum\\?": \\?"([0-9a-f]{64})')  # quotes in metadata are \"
 
 Arrays = dict[str, np.ndarray]

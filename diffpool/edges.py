@@ -25,8 +25,10 @@ class SortedEdges:
     layout: Layout
     adj: Csr
     adj_t: Csr  # the same object if A is symmetric
-    order: Tensor  # [E]: the given edge of each entry of A
-    order_t: Tensor | None  # [E]: the entry of A of each entry of Aᵀ; None unless A was transposed
+    order: Tensor  # [E]: index of the given edge for each entry of A
+    order_t: (
+        Tensor | None
+    )  # [E]: index of the entry of A for each entry of Aᵀ; None unless A was transposed
 
 
 def sorted_edges(
@@ -59,7 +61,7 @@ def sorted_edges(
     num_nodes, num_edges = of_node.shape[0], edge_index.shape[1]
     if num_edges and not num_nodes:
         raise DataError(f"expected no edges between 0 nodes, got {num_edges}: give the nodes too")
-    # Wrong numbers are reported below. Before that, they must not be used as an index.
+    # Invalid numbers are reported below; until then, they must not be used as indices.
     source, target = inside = edge_index.clamp(0, max(num_nodes - 1, 0))
     key, order = (target * num_nodes + source).sort()
     values = None if weight is None else weight.index_select(0, order)
@@ -83,7 +85,7 @@ def sorted_edges(
     if not known.get("unique", True):
         if transpose:
             raise DataError(
-                "expected every edge once, because edge features cannot be added up, got an edge twice: remove it"
+                "expected each edge once, because edge features cannot be added up, got a duplicate edge: remove it"
             )
         key, entry = key.unique_consecutive(return_inverse=True)
         if values is not None:
@@ -120,7 +122,7 @@ def _csr(key: Tensor, values: Tensor | None, num_nodes: int) -> Csr:
 
 
 def _to_host(counts: Tensor, facts: dict[str, Tensor]) -> tuple[list[int], dict[str, bool]]:
-    """Counts [B] and facts [] in one transfer."""
+    """Copy counts [B] and facts [] to the host in one transfer."""
     if not facts:
         return [], {}
     numbers = torch.cat([counts, torch.stack(list(facts.values())).long()]).tolist()

@@ -76,7 +76,7 @@ def assignment(logits: Tensor, rows: Layout, clusters: Layout) -> Tensor:
     if mask is None:
         return logits.softmax(-1)
     s = logits.masked_fill(~mask, -torch.inf).softmax(-1)
-    return s.masked_fill(~mask, 0)  # rows of no graph have no clusters: their softmax is NaN
+    return s.masked_fill(~mask, 0)  # padding rows have no clusters: their softmax is NaN
 
 
 def link_loss(graphs: Graphs, s: Tensor, pooled: DenseGraphs) -> Tensor:

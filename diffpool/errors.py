@@ -34,21 +34,23 @@ class TrainingError(DiffPoolError):
 
 
 MAX_SHOWN = 100  # characters of a value in a message
-_REPR = reprlib.Repr()  # does not write out long lists
-_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 4 * MAX_SHOWN  # their middle is left out
+_REPR = reprlib.Repr()  # abbreviates long lists
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = (
+    4 * MAX_SHOWN
+)  # the middle of longer ones is left out
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20
 
 
 def shortened(value: Any) -> str:
-    """A value as Python shows it, in one line of at most MAX_SHOWN characters."""
+    """The `repr` of a value on one line, shortened to at most MAX_SHOWN characters."""
     try:
         return cut(_REPR.repr(value))
-    except ValueError:  # Python does not write thousands of digits
+    except ValueError:  # Python refuses to print thousands of digits
         return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else "a value"
 
 
 def cut(text: str, length: int = MAX_SHOWN) -> str:
-    """Text in one line of at most this length."""
+    """The text on one line, shortened to at most `length` characters."""
     line = " ".join(part.strip() for part in text[: 4 * length].splitlines())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
@@ -56,9 +58,9 @@ def cut(text: str, length: int = MAX_SHOWN) -> str:
 def did_you_mean(
     name: str, known: Iterable[str], prefix: str = ". ", similarity: float = 0.6
 ) -> str:
-    """The end of a message about an unknown name: `. Did you mean hidden?`, or empty if no known name is similar.
+    """The end of a message about an unknown name: `. Did you mean hidden?`, or "" if no known name is similar.
 
-    Case, and the difference between - and _, do not matter.
+    Ignores case and the difference between - and _.
     """
     found = {_folded(candidate): candidate for candidate in known}
     close = difflib.get_close_matches(_folded(name), found, n=3, cutoff=similarity)

@@ -33,7 +33,7 @@ from diffpool.experiments.methods import METHOD_SETTINGS, Method, default_text
 from diffpool.training import Callback, Epoch, TrainedModel
 from diffpool.training.devices import select_device
 
-# The parameter of each setting. An estimator has a method `clusters`, and `seed` is declared by `__init__`.
+# The setting of each parameter. `clusters` is already the name of a method, and `__init__` declares `seed`.
 PARAMETERS = {
     "num_clusters" if name == "clusters" else name: setting
     for name, setting in METHOD_SETTINGS.items()
@@ -110,7 +110,9 @@ class _Estimator(BaseEstimator):
             changes.setdefault("conv", "edge-sage")
         method = settings_for(self.method, raw.name, seed=self._seed(), **changes)
         weights = None if sample_weight is None else _weights(sample_weight, len(raw))
-        if weights is not None and not weights.all():  # else they could be all that validates
+        if (
+            weights is not None and not weights.all()
+        ):  # otherwise, all validation graphs could have weight 0
             raw, weights = raw[weights > 0], weights[weights > 0]
         edges, device = method.architecture.edges, select_device(self.device)
         dataset = GraphDataset.from_raw(raw, self.features, edges, self.directed).to(device)
@@ -119,7 +121,7 @@ class _Estimator(BaseEstimator):
         if weights is not None:
             dataset = replace(dataset, weights=torch.from_numpy(weights).to(dataset.x))
         self._train(method, dataset)
-        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+        self.__dict__.pop("n_features_in_", None)  # left by an earlier fit
         if isinstance(graphs, np.ndarray) and graphs.dtype == object and graphs.ndim == 2:
             self.n_features_in_ = graphs.shape[1]  # a list of graphs has no columns
         return self
@@ -154,7 +156,9 @@ class _Estimator(BaseEstimator):
             DataError
         ):  # a class has a single graph, or there are more classes than validation graphs
             groups = np.zeros(len(y), np.int64) if dataset.regression else y
-            common = graphs[np.bincount(groups)[groups] > 1]  # a single graph of a class trains
+            common = graphs[
+                np.bincount(groups)[groups] > 1
+            ]  # the only graph of a class is for training
             common = common if len(common) >= MIN_SPLIT else graphs
             _, validation = hold_out(common, groups, seed, self.validation)
             return Fold(np.setdiff1d(graphs, validation), validation, graphs[:0])
@@ -341,7 +345,9 @@ class DiffPoolRegressor(RegressorMixin, _Estimator):
 
 def _graph_tags(tags: Any) -> Any:
     """The tags for scikit-learn: the input is a list of graphs, not a table, and may contain `y`."""
-    from sklearn.utils import TransformerTags  # since scikit-learn 1.6, as tags in this form are
+    from sklearn.utils import (
+        TransformerTags,
+    )  # new in scikit-learn 1.6, like this method of setting tags
 
     tags.input_tags.two_d_array = False
     tags.target_tags.required = False
@@ -351,7 +357,7 @@ def _graph_tags(tags: Any) -> Any:
 
 
 def _weights(values: Any, count: int) -> np.ndarray:
-    """Weights of the graphs, [B]. Those above 0 have mean 1: the learning rate and clipping keep their meaning."""
+    """Weights of the graphs, [B], scaled so that those above 0 have mean 1: the loss keeps its scale."""
     if np.ma.is_masked(values):
         raise DataError("expected sample_weight without masked values, got some")
     try:
@@ -361,10 +367,10 @@ def _weights(values: Any, count: int) -> np.ndarray:
     if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError(
             f"expected sample_weight as {count} numbers of at least 0, one for each graph, "
-            f"got {np.shape(values)}, or negative or infinite ones"
+            f"got the shape {np.shape(values)}, or values that are negative, NaN or infinite"
         )
     if not weights.any():
-        raise DataError("expected sample_weight with some numbers above 0, got only 0")
+        raise DataError("expected sample_weight with at least one number above 0, got only zeros")
     weights = (
         (weights / weights.max()).astype(np.float32).astype(np.float64)
     )  # sums of 1e308 overflow

@@ -18,18 +18,19 @@ class Layout:
     """The division of N rows among B graphs: graph g has `sizes[g]` consecutive rows, starting at `starts[g]`.
 
     `sizes` stays on the host, so that shapes and loops are planned without synchronization. If several models are
-    trained side by side, each has the same number of rows; the last rows of a model may belong to no graph.
+    trained side by side, each has the same number of rows; a model with fewer nodes has *padding rows* at its end,
+    which belong to no graph.
     """
 
     sizes: Tensor  # [B] int64, on the host
     starts: Tensor  # [B] int64, on the host
     total: int  # N
     largest: int
-    graph_of_row: Tensor  # [N] int64, on the device; B for rows of no graph
+    graph_of_row: Tensor  # [N] int64, on the device; B for padding rows
     index_in_graph: Tensor  # [N] int64, on the device: 0 for the first row of each graph
-    # [N] int64, on the device: the row if all graphs were padded to the largest; B · largest for rows of no graph
+    # [N] int64, on the device: the row if all graphs were padded to the largest; B · largest for padding rows
     slot_of_row: Tensor
-    device_sizes: Tensor  # [B] int64: the sizes, on the device
+    device_sizes: Tensor  # [B] int64, on the device: a copy of `sizes`
     complete: bool = True  # whether every row belongs to a graph
     real: Tensor | None = None  # [N] bool, on the device: which rows belong to graphs; None: all
     models: int = 1
@@ -71,7 +72,7 @@ class Layout:
 
     @classmethod
     def on_device(cls, sizes: list[int], device_sizes: Tensor, graph_of_row: Tensor) -> Layout:
-        """The layout of graphs with these sizes, of which the device has [B] `device_sizes` and [N] `graph_of_row`.
+        """The layout of graphs with these sizes, given `device_sizes` [B] and `graph_of_row` [N] on the device.
 
         Its tables are computed on the device, without a transfer.
         """
@@ -126,10 +127,10 @@ def row_tables(sizes: Tensor, models: int, rows: int) -> tuple[Tensor, Tensor]:
     counts, graphs, largest = sizes.numpy(), len(sizes), int(sizes.numpy().max(initial=0))
     ends = counts.reshape(models, -1).cumsum(1) + rows * np.arange(models)[:, None]
     starts = ends.reshape(-1) - counts
-    graph = np.arange(graphs).repeat(counts)  # of each row that belongs to one
+    graph = np.arange(graphs).repeat(counts)  # the graph of each row, without padding
     index = np.arange(len(graph)) - (counts.cumsum() - counts)[graph]
     tables = np.empty((3, models * rows), np.int64)
-    tables[:] = [[graphs], [0], [graphs * largest]]  # for rows of no graph
+    tables[:] = [[graphs], [0], [graphs * largest]]  # for padding rows
     tables[:, starts[graph] + index] = graph, index, graph * largest + index
     return torch.from_numpy(starts), torch.from_numpy(tables)
 
@@ -141,7 +142,7 @@ def checked_sizes(sizes: Sequence[int] | np.ndarray | Tensor) -> np.ndarray:
     if smallest < 0:
         raise ValueError(f"expected graph sizes of at least 0, got {smallest}")
     if largest * counts.size >= 2**62 and sum(counts.tolist()) >= 2**62:
-        raise ValueError(f"expected fewer than 2**62 nodes in all, got a graph of {largest}")
+        raise ValueError(f"expected fewer than 2**62 nodes in total, got a graph with {largest}")
     return counts
 
 

@@ -12,8 +12,8 @@ from typing import Any
 def lazy_names(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package whose `names`, and submodules, are imported on first use.
 
-    `names` maps the name of each submodule to the names that it provides, separated by blanks. The package imports the
-    same names under `TYPE_CHECKING`, for type checkers and editors. No name may be that of a submodule.
+    `names` maps the name of each submodule to the names that it provides, separated by spaces. The package imports the
+    same names under `TYPE_CHECKING`, for type checkers and editors. A name must differ from those of the submodules.
     """
     module_of = {name: module for module, found in names.items() for name in found.split()}
 

@@ -146,7 +146,7 @@ def _product_forward(
             else _pad(b, column_slot, width, graphs)
         )
         z = _batched(form, x, y).flatten(0, 1)
-        if sum(rows) < total or sum(columns) < clusters:  # for rows of no graph
+        if sum(rows) < total or sum(columns) < clusters:  # for padding rows
             z = torch.cat([z, z.new_zeros(1, z.shape[1])])
         return z.index_select(0, column_slot if form == "tn" else row_slot)
     out = a.new_zeros(shape)
@@ -159,7 +159,7 @@ def _batched(form: str, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _pad(h: Tensor, slot_of_row: Tensor, largest: int, graphs: int) -> Tensor:
-    """Pad every graph to the size of the largest: [N, D] → [B, largest, D]; rows of no graph are dropped."""
+    """Pad every graph to the size of the largest: [N, D] → [B, largest, D]; padding rows are dropped."""
     padded = h.new_zeros(graphs * largest + 1, h.shape[1]).index_copy_(0, slot_of_row, h)
     return padded[:-1].view(graphs, largest, h.shape[1])
 
@@ -278,13 +278,13 @@ def sum_rows(h: Tensor, layout: Layout) -> Tensor:
     """The sum over each graph's rows: [N, …] → [B, …]; zero for an empty graph."""
     if layout.uniform and layout.total > 0:
         return h.unflatten(0, (len(layout), layout.largest)).sum(1)
-    graphs = len(layout) + (not layout.complete)  # an extra one for rows of no graph
+    graphs = len(layout) + (not layout.complete)  # an extra one for padding rows
     sums = h.new_zeros(graphs, *h.shape[1:]).index_add(0, layout.graph_of_row, h)
     return sums if layout.complete else sums[:-1]
 
 
 def to_rows(h: Tensor, layout: Layout) -> Tensor:
-    """Repeat the value of each graph for its rows: [B, …] → [N, …]; zero for rows of no graph."""
+    """Repeat the value of each graph for its rows: [B, …] → [N, …]; zero for padding rows."""
     if not layout.complete:
         h = torch.cat([h, h.new_zeros(1, *h.shape[1:])])
     return h.index_select(0, layout.graph_of_row)

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 from diffpool.errors import SettingError, did_you_mean
 
 _KEY = "setting"
-MAX_ITEMS = 100  # of a list: guards against damaged files
+MAX_ITEMS = 100  # maximum length of a list; guards against damaged files
 
 
 def setting(default: Any, **details: Any) -> Any:
@@ -32,18 +32,16 @@ class Setting:
     type: Any
     default: Any
     help: str
-    low: float | None = None  # inclusive, of a number or of each number in a list
+    low: float | None = None  # inclusive; applies to a number or to each number in a list
     high: float | None = None  # inclusive
     above: float | None = None  # exclusive
     below: float | None = None  # exclusive
-    choices: tuple[str, ...] = ()  # of a string or of each string in a list
-    option: str = ""  # on the command line; made from the name unless given
-    none: str = ""  # what None stands for
-    group: str = (
-        ""  # under which it is listed: the dataclass, or "Advanced" if it is rarely changed
-    )
+    choices: tuple[str, ...] = ()  # valid values of a string or of each string in a list
+    option: str = ""  # command-line option; derived from the name unless given
+    none: str = ""  # meaning of None
+    group: str = ""  # heading under which it is listed; "Advanced" if it is rarely changed
     searchable: bool = True  # allowed in a grid
-    max_items: int = 100  # of a list
+    max_items: int = MAX_ITEMS  # maximum length of a list
 
     def __post_init__(self) -> None:
         if not self.option:
@@ -180,7 +178,7 @@ def _is_number(value: Any) -> bool:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer that no float holds
+    except OverflowError:  # an integer that is too large for a float
         return False
 
 
@@ -211,7 +209,7 @@ def _parse(kind: Any, text: str) -> Any:
         return text.lower() == "true"
     if kind is float:
         try:
-            return int(text)  # a whole number is kept as written: records and run keys contain it
+            return int(text)  # integers stay integers, because records and run keys contain them
         except ValueError:
             return float(text)
     return kind(text)

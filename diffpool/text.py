@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TextIO
 
-# Control characters, and characters that reverse the direction of text: a terminal would obey them.
+# Control characters, and characters that reverse the direction of text: a terminal would act on them.
 UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

@@ -89,7 +89,7 @@ class TunedClassifier(_Tuned, DiffPoolClassifier):
 
     Args:
         method: The name of a method, as in `diffpool tune --method`.
-        trials: Number of settings to try; by default 24, or as many as `max_seconds` allows.
+        trials: Number of combinations of settings to try; by default 24, or as many as `max_seconds` allows.
         space: Names of settings and the values to try; by default the usual ones of the method.
         points: How settings are drawn: "spread" (evenly), "random", or "grid", which tries all combinations.
         inner_folds: Validate by cross-validation with this many folds; 1 for a single validation part.
@@ -103,10 +103,10 @@ class TunedClassifier(_Tuned, DiffPoolClassifier):
         classes_: The classes, in the order of the columns of `predict_proba`.
         model_: The `TrainedModel`, an ensemble.
         best_params_: The settings of the best trial.
-        trials_: A `Trial` for each of the settings, the best one first.
+        trials_: A `Trial` for each combination of settings, the best one first.
         test_scores_: Metrics on the tenth of the graphs that took no part in the selection.
     """
 
 
 class TunedRegressor(_Tuned, DiffPoolRegressor):
-    """A regressor that chooses its settings and averages several models; parameters as of `TunedClassifier`."""
+    """A regressor that chooses its settings and averages several models; for its parameters, see `TunedClassifier`."""

@@ -153,7 +153,7 @@ TWO = torch.zeros(2, dtype=torch.int64)
         ),
         (
             {"edge_index": torch.tensor([[0, 0], [1, 1]]), "edge_attr": torch.ones(2, 1)},
-            "every edge once.*edge features.*remove it",
+            "each edge once.*edge features.*remove it",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import advise, console, preparing_bar, print_json, progress_console
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
 from diffpool.cli.exits import resumable
-from diffpool.cli.inputs import check_answers, load, read_input
+from diffpool.cli.inputs import check_y, load, read_input
 from diffpool.cli.options import (
     Cohort,
     Device,
@@ -159,7 +159,7 @@ def _evaluate_kernel(
             "which kernels ignore"
         )
     raw = read_input(dataset, source, None, False, shown.quiet)
-    check_answers(dataset, raw)
+    check_y(dataset, raw)
     if kernel.no_labels:
         raw = replace(raw, node_labels=None)
     title = f"{chosen.name} on {raw.name}, protocol {rules.name}"

@@ -38,11 +38,11 @@ def load(
     if dataset == "embedded":
         return embedded(seed=seed)
     raw = read_input(dataset, inputs, target, quiet=quiet)
-    check_answers(dataset, raw)
+    check_y(dataset, raw)
     return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
 
 
-def check_answers(dataset: str, raw: RawGraphs) -> None:
+def check_y(dataset: str, raw: RawGraphs) -> None:
     """Raise an error if there is nothing to learn: no column was named, or it does not have classes."""
     from diffpool.data.sources import is_table
     from diffpool.experiments.advice import check_classes
@@ -93,9 +93,9 @@ def read_input(
             skip_invalid=source.skip_invalid,
         )
     if raw.skipped:
-        places = [row.where for row in raw.skipped]
+        rows = [row.where for row in raw.skipped]
         warnings.warn(
-            f"{dataset}: left out {counted(len(places), 'molecule')} that RDKit cannot read: {first(places)}",
+            f"{dataset}: left out {counted(len(rows), 'molecule')} that RDKit cannot read: {first(rows)}",
             stacklevel=2,
         )
     return raw
@@ -131,6 +131,6 @@ def graph_parts(
     return count_graphs(Path(dataset)), parts
 
 
-def first(places: Sequence[str]) -> str:
-    """The first places of a list."""
-    return ", ".join(places[:5]) + (", …" if len(places) > 5 else "")
+def first(rows: Sequence[str]) -> str:
+    """The first five of the rows, as text."""
+    return ", ".join(rows[:5]) + (", …" if len(rows) > 5 else "")

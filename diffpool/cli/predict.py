@@ -131,8 +131,8 @@ def predict(
         messages.print(message, markup=False, soft_wrap=True)
     if written.metrics is not None:
         print_scores(messages, written.metrics)
-    place = "standard output" if to_stdout else out
-    messages.print(f"{counted(written.count, 'prediction')} written to {place}")
+    destination = "standard output" if to_stdout else out
+    messages.print(f"{counted(written.count, 'prediction')} written to {destination}")
     if written.skipped:
         messages.print(
             f"no prediction for {counted(len(written.skipped), 'row')}, because RDKit cannot read the molecule: "

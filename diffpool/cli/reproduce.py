@@ -39,7 +39,7 @@ from diffpool.experiments.reproduce.render import FORMATS, WRITERS, Shown
 if TYPE_CHECKING:
     from diffpool.data import GraphDataset
     from diffpool.experiments.reproduce.cells import Cell
-    from diffpool.experiments.reproduce.run import Outcome, Places, Progress
+    from diffpool.experiments.reproduce.run import Outcome, Progress, Workspace
 
 TARGETS = {
     "table1": "Table 1: accuracy of all methods",
@@ -197,7 +197,7 @@ def reproduce(
 
     from diffpool.experiments.reproduce.analysis import analysis_tables
     from diffpool.experiments.reproduce.cells import declared_cells
-    from diffpool.experiments.reproduce.run import Places
+    from diffpool.experiments.reproduce.run import Workspace
     from diffpool.experiments.reproduce.running import time_table
     from diffpool.experiments.reproduce.stability import FIXED, stability_table
     from diffpool.experiments.reproduce.tables import accuracy_tables
@@ -208,20 +208,20 @@ def reproduce(
     if what == "figures":
         _draw(folder, out, None if datasets is None else chosen_sets, run or dry, quiet)
         return
-    places = Places(folder, device, where, folds or where)
+    workspace = Workspace(folder, device, where, folds or where)
     computed = USUAL_ROWS if methods is None else rows
     cells = declared_cells(tables, protocols, chosen_sets, computed, changes)
     if dry:
-        _list(cells, places)
+        _list(cells, workspace)
         return
     others = [name for name in ("time", "stability") if what in (name, "all")]
     failed = False
     if run:
         shown = progress_console(quiet, stderr=True)
         start = time.monotonic()
-        failed = bool(cells) and _run(cells, places, jobs, max_time, shown)
+        failed = bool(cells) and _run(cells, workspace, jobs, max_time, shown)
         deadline = None if max_time is None else start + 60 * max_time
-        _measure(others, places, chosen_sets, changes, deadline, shown)
+        _measure(others, workspace, chosen_sets, changes, deadline, shown)
     found: list[Shown] = []
     for name in tables:
         found += accuracy_tables(name, protocols, folder, chosen_sets, rows, changes)
@@ -272,18 +272,18 @@ def _draw(folder: Path, out: Path, datasets: list[str] | None, computes: bool, q
         progress_console(quiet, stderr=True).print(f"not drawn: {line}", soft_wrap=True)
 
 
-def _list(cells: list[Cell], places: Places) -> None:
+def _list(cells: list[Cell], workspace: Workspace) -> None:
     """Print one command for each missing cell, with its priority or what it still needs."""
     from diffpool.experiments.reproduce.run import missing_cells
 
-    for cell in missing_cells(cells, places):
-        why = places.blocked(cell)
+    for cell in missing_cells(cells, workspace):
+        why = workspace.blocked(cell)
         remark = why or f"priority {cell.priority}, {counted(cell.models, 'model')}"
-        typer.echo(f"diffpool {shlex.join(places.command(cell))}  # {remark}")
+        typer.echo(f"diffpool {shlex.join(workspace.command(cell))}  # {remark}")
 
 
 def _run(
-    cells: list[Cell], places: Places, jobs: int, max_time: float | None, shown: Console
+    cells: list[Cell], workspace: Workspace, jobs: int, max_time: float | None, shown: Console
 ) -> bool:
     """Compute the missing cells; returns whether any failed."""
     from diffpool.experiments.reproduce.run import run_cells, terminated_like_interrupted
@@ -291,7 +291,7 @@ def _run(
     seconds = None if max_time is None else 60 * max_time
     try:
         with terminated_like_interrupted(), progress_display(shown) as watch:
-            outcome = run_cells(cells, places, jobs, seconds, watch)
+            outcome = run_cells(cells, workspace, jobs, seconds, watch)
     except KeyboardInterrupt:
         shown.print("interrupted: the same command continues", soft_wrap=True)
         raise
@@ -307,7 +307,7 @@ def _stability_sets(datasets: list[str]) -> list[str]:
 
 def _measure(
     tables: list[str],
-    places: Places,
+    workspace: Workspace,
     datasets: list[str],
     changes: dict[str, Any],
     deadline: float | None,
@@ -321,20 +321,20 @@ def _measure(
     from diffpool.experiments.reproduce.running import measure_times
     from diffpool.experiments.reproduce.stability import measure_stability
 
-    device = Device(places.device or "auto").select()
-    here = [n for n in datasets if not DATASETS[n].needs or places.has_data(n)]
+    device = Device(workspace.device or "auto").select()
+    here = [n for n in datasets if not DATASETS[n].needs or workspace.has_data(n)]
 
     def load(name: str) -> GraphDataset:
-        return load_dataset(name, places.data_dir)
+        return load_dataset(name, workspace.data_dir)
 
     def report(line: str) -> None:
         shown.print(line, soft_wrap=True)
 
     if "time" in tables:
-        measure_times(places.records, here, load, device, deadline, report)
+        measure_times(workspace.records, here, load, device, deadline, report)
     if "stability" in tables:
         sets = _stability_sets(here)
-        measure_stability(places.records, sets, load, device, changes, deadline, report)
+        measure_stability(workspace.records, sets, load, device, changes, deadline, report)
 
 
 def _summarize(outcome: Outcome, shown: Console) -> None:

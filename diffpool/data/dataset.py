@@ -128,7 +128,7 @@ class GraphDataset:
         return GraphBatch(selected, self.x[nodes], self.y[chosen.to(self.y.device)])
 
     def as_raw(self) -> RawGraphs:
-        """The graphs with their features as node attributes, without answers."""
+        """The graphs with their features as node attributes, without classes or targets."""
         adj = self.graphs.adj
         return RawGraphs(
             name=self.name,

@@ -82,7 +82,7 @@ def _attempt(url: str, part: Path, progress: Progress | None) -> None:
         headers["Range"] = f"bytes={done}-"
         if validator := before["etag"] or before["modified"]:
             headers["If-Range"] = validator  # if the file has changed, the server sends all of it
-    with _answer(url, headers, part) as response:
+    with _open(url, headers, part) as response:
         version = _version(url, response)
         if response.status != 206:  # the server sends the whole file, even if asked for a part
             done = 0
@@ -125,7 +125,7 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
 
 
 @contextlib.contextmanager
-def _answer(url: str, headers: dict[str, str], part: Path) -> Iterator[http.client.HTTPResponse]:
+def _open(url: str, headers: dict[str, str], part: Path) -> Iterator[http.client.HTTPResponse]:
     try:
         request = urllib.request.Request(url, headers=headers)
         response = urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from diffpool.data.categories import INTEGER, Categories, Names, common_type
-from diffpool.data.convert import with_answers
+from diffpool.data.convert import with_y
 from diffpool.data.jsonl import check_size
 from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import MAX_FLOAT, RawGraphs, Skipped
@@ -62,7 +62,7 @@ def from_molecules(molecules: Sequence[Any], y: Any = None, name: str = "molecul
     for i, molecule in enumerate(molecules):
         collected.add(molecule, f"molecule {i}")
     raw = collected.take()
-    return raw if y is None else with_answers(raw, y)
+    return raw if y is None else with_y(raw, y)
 
 
 def read_mol(path: str | Path) -> RawGraphs:

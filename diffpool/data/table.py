@@ -27,19 +27,14 @@ REAL = rb"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
 NUMBER = {"int": re.compile(INTEGER), "float": re.compile(REAL)}
 
 
-def parse_table(text: bytes, file: str, kind: Kind, columns: int | None = None) -> np.ndarray:
-    """[rows, columns]: the numbers of all lines that are not blank, as int64 or float64.
-
-    Every line must have as many numbers as the first one, or `columns`. Anything else raises a DataError that names the
-    file and the line.
-    """
-    return read_table(io.BytesIO(text).read, file, kind, columns)
-
-
 def read_table(
     read: Callable[[int], bytes], file: str, kind: Kind, columns: int | None = None
 ) -> np.ndarray:
-    """Like `parse_table`, for text that `read` returns in pieces, so that it is never entirely in memory."""
+    """[rows, columns]: the numbers of all lines that are not blank, as int64 or float64.
+
+    `read` returns the text in pieces, so that it is never entirely in memory. Every line must have as many numbers as
+    the first one, or `columns`. Anything else raises a DataError that names the file and the line.
+    """
     parts, lines = [], 0
     for text in _whole_lines(read):
         columns = columns or _columns(text)

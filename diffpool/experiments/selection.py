@@ -70,13 +70,13 @@ def draw_points(
                 "the points, spread or at random"
             )
         return points(grid)
-    places = _random_places(seed) if sampler == "random" else _even_places
+    draw = _random_points(seed) if sampler == "random" else _halton_points
     training = tuple(entry for entry in grid if hasattr(Training, entry[0]))
-    variants = _draw(training, trials, places)
+    variants = _draw(training, trials, draw)
     shapes = _draw(
         tuple(entry for entry in grid if entry not in training),
         -(-trials // min(VARIANTS, len(variants))),
-        places,
+        draw,
     )
     each = -(-trials // len(shapes))  # variants of each shape
     order = [name for name, _ in grid]
@@ -88,11 +88,11 @@ def draw_points(
     return chosen[:trials]
 
 
-# From the number of dimensions and the number of points at a time to points in [0, 1).
-Places = Callable[[int, int], Iterator[np.ndarray]]
+# Maps the number of dimensions and the number of points at a time to points in [0, 1).
+Sampler = Callable[[int, int], Iterator[np.ndarray]]
 
 
-def _even_places(dimensions: int, count: int) -> Iterator[np.ndarray]:
+def _halton_points(dimensions: int, count: int) -> Iterator[np.ndarray]:
     from scipy.stats import qmc  # slow to import
 
     sequence = qmc.Halton(dimensions, scramble=True, seed=0)
@@ -100,27 +100,27 @@ def _even_places(dimensions: int, count: int) -> Iterator[np.ndarray]:
         yield sequence.random(count)
 
 
-def _random_places(seed: int) -> Places:
-    def places(dimensions: int, count: int) -> Iterator[np.ndarray]:
+def _random_points(seed: int) -> Sampler:
+    def draw(dimensions: int, count: int) -> Iterator[np.ndarray]:
         rng = np.random.default_rng([seed, dimensions])
         while True:
             yield rng.random((count, dimensions))
 
-    return places
+    return draw
 
 
-def _draw(grid: Grid, count: int, places: Places) -> list[Point]:
+def _draw(grid: Grid, count: int, draw: Sampler) -> list[Point]:
     """Up to `count` different points of a grid; neighbors differ in more than the last setting."""
     whole = math.prod(len(values) for _, values in grid)
     if whole <= count:
         every = points(grid)
         return [every[number] for number in np.random.default_rng(0).permutation(whole)]
     found: list[Point] = []
-    for batch in places(len(grid), count):
-        for place in batch:
+    for batch in draw(len(grid), count):
+        for coordinates in batch:
             point = {
                 name: values[int(u * len(values))]
-                for u, (name, values) in zip(place, grid, strict=True)
+                for u, (name, values) in zip(coordinates, grid, strict=True)
             }
             if point not in found:
                 found.append(point)

@@ -16,7 +16,7 @@ class Linear(nn.Module):
     """X W + b for each of M models: [N, in] → [N, out].
 
     `columns` selects the first outputs only. An input with fewer than `in` columns is multiplied by the first rows of
-    W. So a batch of small graphs does not pay for the clusters of larger ones.
+    W. So a batch of small graphs needs no computation for the clusters of larger graphs.
     """
 
     def __init__(self, num_inputs: int, num_outputs: int, bias: bool = True, models: int = 1):

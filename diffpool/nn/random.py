@@ -57,7 +57,7 @@ class Random:
         return self._bits(layer, rows, columns) >= self.limits[:, None, None]
 
     def uniform(self, like: Tensor, layer: int) -> Tensor:
-        """Uniform numbers in [0, 1) in the shape [M · B, D] of `like`; they differ by `layer` and from dropout's."""
+        """Uniform numbers in [0, 1) in the shape [M · B, D] of `like`, different for each `layer` and in dropout."""
         models = len(self.scales)
         bits = self._bits(~layer, len(like) // models, like.shape[1])
         return (bits.to(like.dtype) / 2**32).flatten(0, 1)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from diffpool.training.answers import Answers, target_scale
     from diffpool.training.callbacks import Callback, StopTraining
     from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
     from diffpool.training.cohort_batches import CohortBatch, CohortBatches
+    from diffpool.training.loss_targets import LossTargets, target_scale
     from diffpool.training.memory import (
         TOO_LITTLE_FOR_ONE,
         is_out_of_memory,
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TOO_LITTLE_FOR_ONE",
-    "Answers",
     "Callback",
     "Cohort",
     "CohortBatch",
     "CohortBatches",
     "EagerSteps",
     "Epoch",
+    "LossTargets",
     "ModelCard",
     "Optimizer",
     "Predictions",
@@ -82,8 +82,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "answers": "Answers target_scale",
         "callbacks": "Callback StopTraining",
+        "loss_targets": "LossTargets target_scale",
         "cohort": "Cohort Epoch fit_inputs train",
         "cohort_batches": "CohortBatch CohortBatches",
         "memory": "TOO_LITTLE_FOR_ONE is_out_of_memory models_fit release_memory",

@@ -21,9 +21,9 @@ from diffpool.errors import SettingError, TrainingError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier, Random, Standardize, check_models, take
-from diffpool.training.answers import Answers
 from diffpool.training.callbacks import Callback, call_all
 from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.loss_targets import LossTargets
 from diffpool.training.memory import models_fit
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.scores import Scorer, Scores, score_sums
@@ -47,9 +47,9 @@ class Epoch:
     train_accuracy: float | None  # None for regression, here and below
     validation_loss: float  # without the auxiliary losses
     validation_accuracy: float | None
-    best: bool  # the best epoch so far, by `Training.monitor`; of any member
+    best: bool  # the best so far, by `Training.monitor`; for an ensemble, of any member
     learning_rate: float
-    seconds: float  # of all models side by side
+    seconds: float  # for all models side by side
 
 
 def train(
@@ -139,12 +139,12 @@ class Cohort:
         self.optimizer = Optimizer(model, configs)
         self.loss_weights = loss_weights(configs, self.dataset.x)
         targets = self.target_folds and [self.target_folds[m] for m in members]
-        self.answers = Answers.for_training(self.dataset, folds, configs, targets)
+        self.loss_targets = LossTargets.for_training(self.dataset, folds, configs, targets)
         seeds, rates = [c.seed for c in configs], [c.dropout for c in configs]
         self.random = Random(seeds, self.optimizer.steps, rates)
         # Sums over an epoch of both losses and of correct predictions: on the device, read once per epoch.
         self.sums = self.dataset.x.new_zeros(models, 3, dtype=torch.float64)
-        self.scorer = Scorer(model, self.batches, models, answers=self.answers)
+        self.scorer = Scorer(model, self.batches, models, loss_targets=self.loss_targets)
         sizes = [min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True)]
         self.stepper = make_stepper(self.batches, self.step, models, max(sizes))
 
@@ -174,7 +174,7 @@ class Cohort:
         return (-fmean(accuracies) if accuracies else 0.0), float(self.best_loss[models].mean())
 
     def stop(self, models: Iterable[int]) -> None:
-        """Train these models no further; they keep their best epoch."""
+        """Stop training these models; each keeps the parameters of its best epoch."""
         self.stopped.update(models)
 
     def train_epoch(self) -> list[Epoch | None]:
@@ -222,7 +222,7 @@ class Cohort:
     ) -> None:
         """One training step on the parts of a `CohortBatch`; losses and correct predictions are added to `sums`."""
         model, optimizer = self.in_training, self.optimizer
-        y, weights = self.answers(y, len(real))
+        y, weights = self.loss_targets(y, len(real))
         prediction, loss = train_step(
             model, optimizer, graphs, plan, x, y, real, self.loss_weights, self.random, weights
         )

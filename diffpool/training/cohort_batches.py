@@ -19,7 +19,7 @@ from diffpool.data import GraphDataset
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import Clusters
-from diffpool.training.answers import Answers, packed
+from diffpool.training.loss_targets import LossTargets, packed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +29,7 @@ class CohortBatch:
     graphs: SparseGraphs  # M · B graphs
     plan: tuple[Layout, ...]  # layouts of the coarser levels
     x: Tensor  # [N, F]
-    y: Tensor  # [M · B] int64, or [M · B, T]; with weights of graphs, see `answers.packed`
+    y: Tensor  # [M · B] int64, or [M · B, T]; with weights of graphs, see `loss_targets.packed`
     real: Tensor  # [M, B] bool, on the device: False for padding
     counts: np.ndarray  # [M]: number of real graphs
 
@@ -52,7 +52,7 @@ class CohortBatches:
         x = dataset.x
         y = packed(dataset)
         self.clusters = tuple(clusters)
-        self.answers = Answers.for_scores(dataset)
+        self.loss_targets = LossTargets.for_scores(dataset)
         self.graphs = dataset.graphs.with_empty_graph()
         self.x = F.pad(x, (0, 0, 0, 1))
         self.y = torch.cat([y, y.new_zeros(1, *y.shape[1:])])

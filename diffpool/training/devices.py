@@ -10,14 +10,14 @@ from diffpool.errors import SettingError
 def select_device(name: str, option: str = "device") -> str:
     """The name of a device that exists; `auto` is CUDA if it is available, otherwise the CPU.
 
-    `option` is what the user set, for the message.
+    `option` is the name of the user's option, for the error message.
     """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
         torch.ones(1, device=device).cpu()
-    except Exception as error:  # PyTorch raises nearly every type
+    except Exception as error:  # PyTorch raises exceptions of many types
         if str(name).split(":")[0] not in ("cpu", "cuda"):
             raise SettingError(
                 f"expected {option} to be available on this machine, got {name!r}: use cpu, cuda or auto"

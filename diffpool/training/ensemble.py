@@ -12,7 +12,7 @@ from diffpool.training.metrics import expected_calibration_error, reliability, s
 
 
 def member_fold(fold: Fold, y: np.ndarray, seed: int) -> Fold:
-    """The fold of a member: its own stratified part of the training and validation graphs validates.
+    """The fold of a member, with its own stratified validation part of the training and validation graphs.
 
     The part is as large as the validation part of the fold. If all graphs are in both parts, because there are too few
     of them to split, they stay there.
@@ -50,7 +50,7 @@ def target_spread(targets: np.ndarray, weights: Sequence[float] | None = None) -
 
 
 def ensemble_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
-    """How good and how honest M models [M, B, K] and their mean are on graphs with the classes y [B].
+    """Accuracy and calibration of M models [M, B, K] and of their mean, on graphs with the classes y [B].
 
     Accuracies are in percent. `certain_half` and `uncertain_half` are the accuracies on the half of the graphs with the
     lowest entropy of the mean, and on the other half. `reliability` counts are those of the mean, and of all members

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-LARGEST_CONFUSION = 1000  # classes of a confusion matrix
+MAX_CONFUSION = 1000  # maximum number of classes of a confusion matrix
 
 
 def classification_metrics(y: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def classification_metrics(y: np.ndarray, probabilities: np.ndarray) -> dict[str
     Balanced accuracy is the mean recall over the classes in y. Macro F1 is the mean over the classes that occur in y or
     in the predictions. ROC AUC is None if y has only one class; for more than two classes it is the one-vs-rest mean
     over the classes in y. The rows of `confusion` are true classes, the columns are predicted classes; it is None for
-    more than LARGEST_CONFUSION classes.
+    more than MAX_CONFUSION classes.
     """
     classes = probabilities.shape[1]
     predicted = probabilities.argmax(1)
@@ -30,7 +30,7 @@ def classification_metrics(y: np.ndarray, probabilities: np.ndarray) -> dict[str
         "balanced_accuracy": _mean(recall),
         "macro_f1": _mean(f1),
         "roc_auc": _roc_auc(y, probabilities),
-        "confusion": _confusion(y, predicted, classes) if classes <= LARGEST_CONFUSION else None,
+        "confusion": _confusion(y, predicted, classes) if classes <= MAX_CONFUSION else None,
     }
 
 
@@ -40,7 +40,7 @@ def _confusion(y: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[
 
 
 def class_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float | None]:
-    """What the accuracy hides if classes are imbalanced: balanced accuracy in percent, macro F1 and ROC AUC."""
+    """Scores for imbalanced classes: balanced accuracy in percent, macro F1 and ROC AUC."""
     metrics = classification_metrics(y, probabilities)
     return {
         "balanced_accuracy": 100 * metrics["balanced_accuracy"],
@@ -49,14 +49,14 @@ def class_scores(y: np.ndarray, probabilities: np.ndarray) -> dict[str, float | 
     }
 
 
-BINS = 15  # of confidence
+BINS = 15  # intervals of confidence
 
 
 def reliability(y: np.ndarray, probabilities: np.ndarray) -> dict[str, list[Any]]:
-    """How often class probabilities [B, C] are right, by confidence, which is the highest probability of a graph.
+    """How often class probabilities [B, C] are right, by confidence: the highest probability of a graph.
 
     Graphs are divided into BINS intervals of equal width. For each, the result has the number of `graphs`, how many
-    are `correct`, and the sum of their `confidence`; sums over folds or models are again such counts.
+    are `correct`, and the sum of their `confidence`. Counts of folds or models can be added up.
     """
     confidence = probabilities.max(1, initial=0).astype(np.float64)
     hits = probabilities.argmax(1) == y
@@ -74,11 +74,6 @@ def expected_calibration_error(counts: dict[str, list[Any]]) -> float:
     return float(gaps.sum() / max(sum(counts["graphs"]), 1))
 
 
-def calibration_error(y: np.ndarray, probabilities: np.ndarray) -> float:
-    """The expected calibration error of class probabilities [B, C]."""
-    return expected_calibration_error(reliability(y, probabilities))
-
-
 def sum_reliability(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
     """The counts of several folds or models together."""
     return {name: np.sum([part[name] for part in parts], axis=0).tolist() for name in parts[0]}
@@ -87,7 +82,7 @@ def sum_reliability(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any
 def regression_metrics(y: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Metrics of predicted targets [B, T]; for T > 1, their means over the targets and the metrics of each target.
 
-    R² is None if all true values are equal, or if it is below the smallest number.
+    R² is None if all true values are equal, or if it is below the smallest float.
     """
     y, predicted = y.astype(np.float64), predicted.astype(np.float64)
     error = predicted - y
@@ -111,7 +106,7 @@ def _r2(y: np.ndarray, error: np.ndarray) -> float | None:
 
 
 def _rms(values: np.ndarray) -> float:
-    """The root of the mean square, also where squares are too large for a number."""
+    """The root mean square, even if the squares would overflow."""
     largest = float(np.abs(values).max(initial=0))
     return largest * _mean(np.square(values / largest)) ** 0.5 if largest > 0 else 0.0
 

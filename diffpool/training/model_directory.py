@@ -37,7 +37,7 @@ CONFIG, LOCK = "config.json", ".lock"
 WEIGHTS = re.compile(r"model-[0-9a-f]{16}\.safetensors")
 WITHOUT_CHECKSUM = "model.safetensors"  # the parameters in format 3, which is still read
 MAX_NODES = 2**31 - 1
-# settings that older models lack
+# settings that older models do not have
 LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1, "ensemble": 1, "monitor": "loss"}
 MAX_MEMBERS = 10_000
 

@@ -157,7 +157,7 @@ class TrainedModel:
         return found
 
     def predictions(self, graphs: Any) -> Iterator[Prediction]:
-        """What the network, or the first member of an ensemble, computes for the graphs, in batches: all levels."""
+        """The outputs of the network (of an ensemble, its first member) for the graphs, in batches, with all levels."""
         for batch in self.members[0]._batches(self.read(graphs)):
             yield batch.predictions[0]
 

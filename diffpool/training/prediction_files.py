@@ -30,7 +30,7 @@ class Predictions:
     metrics: dict[str, Any] | None  # None if no graph has a class or target
     not_scored: tuple[
         str, ...
-    ] = ()  # messages about graphs with other answers than those of the model
+    ] = ()  # messages about graphs with another kind of `y` than the model predicts
     skipped: tuple[
         str, ...
     ] = ()  # where the input has rows that are no graphs: their prediction is empty
@@ -62,8 +62,8 @@ def write_predictions(
     except BrokenPipeError:  # the reader has closed the pipe
         raise
     except OSError as error:
-        place = out if isinstance(out, Path) else "standard output"
-        raise DataError(f"cannot write predictions to {place} ({error.strerror})") from error
+        destination = out if isinstance(out, Path) else "standard output"
+        raise DataError(f"cannot write predictions to {destination} ({error.strerror})") from error
 
 
 def _write(

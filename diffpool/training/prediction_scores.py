@@ -21,16 +21,16 @@ class PredictionScores:
         self.y: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
         self.unknown: Counter[str] = Counter()  # classes unknown to the model
-        self.other: Counter[str] = Counter()  # answers that the model does not predict
+        self.other: Counter[str] = Counter()  # kinds of `y` that the model does not predict
 
     def add(self, raw: RawGraphs, values: np.ndarray) -> None:
-        answers = None if raw.targets is None else _targets(raw.targets.shape[1])
-        if raw.classes is not None and (answers is None or not self.card.regression):
-            answers = "classes"
-        if answers is None:
+        kind = None if raw.targets is None else _targets(raw.targets.shape[1])
+        if raw.classes is not None and (kind is None or not self.card.regression):
+            kind = "classes"
+        if kind is None:
             return
-        if answers != self._predicted:
-            self.other[answers] += len(raw)
+        if kind != self._predicted:
+            self.other[kind] += len(raw)
         elif self.card.regression:
             assert raw.targets is not None
             self.y.append(raw.targets)
@@ -48,10 +48,10 @@ class PredictionScores:
         return _targets(self.card.num_outputs) if self.card.regression else "classes"
 
     def not_scored(self) -> tuple[str, ...]:
-        """Messages about graphs whose answers are not of the kind that the model predicts."""
+        """Messages about graphs with another kind of `y` than the model predicts."""
         return tuple(
-            f"not scored: {count} graphs have {answers}, but the model predicts {self._predicted}"
-            for answers, count in self.other.items()
+            f"not scored: {count} graphs have {kind}, but the model predicts {self._predicted}"
+            for kind, count in self.other.items()
         )
 
     def metrics(self) -> dict[str, Any] | None:

@@ -15,8 +15,8 @@ from diffpool.errors import TrainingError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier
-from diffpool.training.answers import Answers
 from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.loss_targets import LossTargets
 from diffpool.training.step import EagerSteps, Stepper, make_stepper, task_loss
 
 
@@ -44,7 +44,7 @@ def score_cohort(
     graphs: Sequence[np.ndarray],
     batch_size: int = 100,
 ) -> list[Scores]:
-    """The scores of each of M models on its own graphs. Steps are not captured: it only pays off for repeated calls."""
+    """The scores of each of M models on its own graphs. Steps are not captured: that pays off for many calls."""
     return Scorer(model, batches, len(graphs), batch_size, capture=False)(graphs)
 
 
@@ -102,10 +102,10 @@ class Scorer:
         models: int,
         batch_size: int = 100,
         capture: bool = True,
-        answers: Answers | None = None,
+        loss_targets: LossTargets | None = None,
     ):
         self.model, self.batches, self.batch_size = model, batches, batch_size
-        self.answers = batches.answers if answers is None else answers
+        self.loss_targets = batches.loss_targets if loss_targets is None else loss_targets
         self.sums = batches.x.new_zeros(models, 2, dtype=torch.float64)
         self.stepper: Stepper = EagerSteps(batches, self._add)
         if capture:
@@ -117,7 +117,7 @@ class Scorer:
         self.model.eval()
         self.sums.zero_()
         self.stepper.epoch(graphs, [self.batch_size] * len(graphs))
-        regression = self.answers.regression
+        regression = self.loss_targets.regression
         scores = []
         for indices, (loss, correct) in zip(graphs, self.sums.tolist(), strict=True):
             count = max(len(indices), 1)
@@ -128,7 +128,7 @@ class Scorer:
     def _add(
         self, graphs: SparseGraphs, plan: tuple[Layout, ...], x: Tensor, y: Tensor, real: Tensor
     ) -> None:
-        y, weights = self.answers(y, len(real))
+        y, weights = self.loss_targets(y, len(real))
         self.sums += score_sums(self.model(graphs, x, plan).logits, y, real, weights)
 
 

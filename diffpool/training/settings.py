@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from diffpool.settings import check_settings, setting
 
 MAX_EPOCHS = 1_000_000
-MAX_SEED = 2**64 - 1  # PyTorch's generators take 64 bits
+MAX_SEED = 2**64 - 1  # PyTorch's generators take 64-bit seeds
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class EagerSteps:
         self.batches, self.step = batches, step
 
     def epoch(self, orders: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
-        """One step for each batch: the graphs of each model in its order, in batches of its size."""
+        """Run one step for each batch: the graphs of each model in its order, in batches of its size."""
         batches = self.batches
         rows = max(sizes) * batches.graphs.num_nodes / max(len(batches.sizes), 1)  # of one model
         with nullcontext() if batches.x.is_cuda else threads_for(rows):

@@ -165,7 +165,7 @@ def _draw_subject(
     side: float,
 ) -> None:
     number = f"graph {subject.number}"
-    block.suptitle(f"{number}: {subject.answer}" if subject.answer else number, fontsize=9)
+    block.suptitle(f"{number}: {subject.caption}" if subject.caption else number, fontsize=9)
     axes = block.subplots(1, columns, squeeze=False)[0]
     frame = Frame.around(panels)
     points = 72 * 0.94 * side / frame.width  # of a unit of length
@@ -239,21 +239,21 @@ def _draw_nodes(
     axes: Axes, panel: Panel, shapes: np.ndarray, symbols: list[str], points: float
 ) -> None:
     patches = [
-        _patch(place, radius, int(shape))
-        for place, radius, shape in zip(panel.positions, panel.radii, shapes, strict=True)
+        _patch(position, radius, int(shape))
+        for position, radius, shape in zip(panel.positions, panel.radii, shapes, strict=True)
     ]
     colors = panel.level.colors.clip(0, 1)
     nodes = PatchCollection(patches, facecolors=colors, edgecolors=LINE, linewidths=0.5, zorder=2)
     axes.add_collection(nodes)
-    for place, radius, color, symbol in zip(
+    for position, radius, color, symbol in zip(
         panel.positions, panel.radii, colors, symbols, strict=False
     ):
         room = 2 * radius * points / max(1.0, 0.62 * len(symbol))
         size = min(0.72 * room, 11.0)
         fits = size >= LABEL_POINTS * 0.72
         axes.text(
-            place[0],
-            place[1] if fits else place[1] + radius,
+            position[0],
+            position[1] if fits else position[1] + radius,
             symbol,
             fontsize=size if fits else LABEL_POINTS,
             color=text_color(color) if fits else "black",
@@ -264,11 +264,11 @@ def _draw_nodes(
         )
 
 
-def _patch(place: np.ndarray, radius: float, shape: int) -> Patch:
+def _patch(position: np.ndarray, radius: float, shape: int) -> Patch:
     corners, rotation, _ = SHAPES[shape]
     if not corners:
-        return Circle(tuple(place), radius)
-    return RegularPolygon(tuple(place), corners, radius=radius, orientation=rotation)
+        return Circle(tuple(position), radius)
+    return RegularPolygon(tuple(position), corners, radius=radius, orientation=rotation)
 
 
 def _draw_outlines(
@@ -295,11 +295,11 @@ def _draw_outlines(
         if not labeled or many:
             continue
         named.add(region.cluster)
-        place = line.place_outside(0.6 * size / points, np.array(taken))
-        taken.append(place)
+        position = line.place_outside(0.6 * size / points, np.array(taken))
+        taken.append(position)
         axes.text(
-            float(place[0]),
-            float(place[1]),
+            float(position[0]),
+            float(position[1]),
             next_level.names[region.cluster],
             fontsize=size,
             fontweight="bold",

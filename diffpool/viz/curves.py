@@ -90,9 +90,9 @@ def draw_curves(curves: Sequence[Curves], path: str | Path) -> None:
         )
     with new_figure(3.6 * len(panels) + 0.2, 3.0, path) as figure:
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for place, (title, *columns, factor) in zip(axes, panels, strict=True):
-            _panel(place, curves, columns, factor)
-            place.set(xlabel="epoch", ylabel=title)
+        for panel, (title, *columns, factor) in zip(axes, panels, strict=True):
+            _panel(panel, curves, columns, factor)
+            panel.set(xlabel="epoch", ylabel=title)
         many = f"mean ± sd of {len(curves)} trainings" if len(curves) > 1 else curves[0].name
         figure.suptitle(many, fontsize=9)
 

@@ -27,7 +27,7 @@ class Subject:
 
     number: int  # in the data
     levels: list[Level]
-    answer: str  # what it is and what the model predicts; empty if unknown
+    caption: str  # its class or target, and what the model predicts; empty if unknown
     molecule: Molecule | None = None
     labels: np.ndarray | None = None  # [n]: codes of the node labels
     label_names: tuple[str, ...] = ()
@@ -94,11 +94,11 @@ def _of_batch(
         prediction = network.eval()(batch.graphs.to(device), batch.x.to(device))
     found = []
     for number in numbers:
-        answer = ""
+        caption = ""
         if class_names:  # none for regression
             truth = class_names[int(batch.y[number])]
-            answer = _classes(truth, class_names[int(prediction.logits[number].argmax())])
-        found.append(Subject(number, _levels(prediction, number, number), answer))
+            caption = _classes(truth, class_names[int(prediction.logits[number].argmax())])
+        found.append(Subject(number, _levels(prediction, number, number), caption))
     return found
 
 
@@ -113,13 +113,13 @@ def _of_raw(model: TrainedModel, raw: RawGraphs, numbers: Sequence[int]) -> Iter
             drawn = molecule(graph, 0)
         elif graph.node_labels is not None:
             labels, names = graph.node_labels.codes[:, 0], graph.node_labels.names[0]
-        answer = _answer(model, graph)
+        caption = _caption(model, graph)
         levels = _levels(prediction, 0, number)
-        yield Subject(number, levels, answer, drawn, labels, names)
+        yield Subject(number, levels, caption, drawn, labels, names)
 
 
-def _answer(model: TrainedModel, raw: RawGraphs) -> str:
-    """What a graph is and what the model predicts."""
+def _caption(model: TrainedModel, raw: RawGraphs) -> str:
+    """The class or target of a graph, and what the model predicts."""
     guess = model.predict(raw)[0]
     if not model.card.regression:
         return _classes(None if raw.classes is None else raw.classes.words()[0], guess)

@@ -80,9 +80,9 @@ def draw_tuning(trials: Sequence[TrialLike], path: str | Path) -> bool:
 def _draw_setting(
     axes: Axes, trials: Sequence[TrialLike], name: str, means: Mapping[str, float]
 ) -> None:
-    places = {value: place for place, value in enumerate(means)}
+    positions = {value: position for position, value in enumerate(means)}
     jitter = np.random.default_rng(0).uniform(-0.18, 0.18, len(trials))
-    x = np.array([places[show_value(trial.settings[name])] for trial in trials]) + jitter
+    x = np.array([positions[show_value(trial.settings[name])] for trial in trials]) + jitter
     y = np.array([_score(trial) for trial in trials])
     stopped = np.array([trial.stopped for trial in trials])
     axes.scatter(x[~stopped], y[~stopped], s=16, color=TRIAL, zorder=2)

@@ -1,4 +1,4 @@
-"""Help, version, completion and mistakes answer without importing torch or NumPy."""
+"""Help, version, completion and mistakes are handled without importing torch or NumPy."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import torch
 from diffpool import load_model
 from diffpool.cli.display import print_outcome
 from diffpool.data import GraphDataset, as_raw, embedded
-from diffpool.data.convert import with_answers
+from diffpool.data.convert import with_y
 from diffpool.experiments import settings_for, train_once
 from diffpool.experiments.checkpoint import load_checkpoint, save_checkpoint
 from diffpool.experiments.report import as_markdown
@@ -79,7 +79,7 @@ def test_weights_do_not_change_the_scores_on_the_test_graphs(raw: GraphDataset) 
 
 def test_names_cannot_break_a_table(tmp_path: Path) -> None:
     y = ["a|b", "two\nlines", "\x1b[2J", "\u202e"] * 10
-    dataset = GraphDataset.from_raw(with_answers(as_raw([ADJACENCY] * 40, name="x"), y))
+    dataset = GraphDataset.from_raw(with_y(as_raw([ADJACENCY] * 40, name="x"), y))
     train_once(settings_for("diffpool", "x", epochs=1, hidden=4), dataset, tmp_path)
     page = (tmp_path / "report.md").read_text()
     assert "a\\|b |" in page
@@ -91,7 +91,7 @@ def test_names_cannot_break_a_table(tmp_path: Path) -> None:
 def test_a_report_without_a_confusion_matrix(
     raw: GraphDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diffpool.training.metrics.LARGEST_CONFUSION", 1)
+    monkeypatch.setattr("diffpool.training.metrics.MAX_CONFUSION", 1)
     outcome = train_once(settings_for("diffpool", "embedded", epochs=1, hidden=4), raw, tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["test"]["confusion"] is None
     assert "Confusion" not in (tmp_path / "report.md").read_text()

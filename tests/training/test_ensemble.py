@@ -32,7 +32,6 @@ from diffpool.training.ensemble import (
     target_spread,
 )
 from diffpool.training.metrics import (
-    calibration_error,
     expected_calibration_error,
     reliability,
     sum_reliability,
@@ -85,6 +84,10 @@ def test_disagreement_is_the_entropy_that_members_do_not_have_themselves() -> No
 def test_the_spread_of_targets_is_their_standard_deviation() -> None:
     targets = np.array([[[1.0]], [[3.0]], [[5.0]]])
     assert target_spread(targets)[0, 0] == pytest.approx(np.std([1, 3, 5]))
+
+
+def calibration_error(y: np.ndarray, probabilities: np.ndarray) -> float:
+    return expected_calibration_error(reliability(y, probabilities))
 
 
 def test_calibration_error_of_hand_computed_cases() -> None:

@@ -64,7 +64,7 @@ def test_an_estimator_a_trained_model_and_a_directory_give_the_same_figure(
         draw_clusters(own, graphs, files[-1], numbers=[0, 7])
     assert len({file.read_bytes() for file in files}) == 1
     drawn = subjects(tmp_path / "model", raw, [7])[0]
-    assert drawn.answer.startswith("class barbell, predicted ")
+    assert drawn.caption.startswith("class barbell, predicted ")
     assert drawn.label_names == ("core", "rim")
 
 
@@ -122,7 +122,7 @@ def test_molecules_have_symbols_and_the_layout_of_rdkit(tmp_path: Path) -> None:
     phenol, acid = subjects(model, smiles, [0, 1])
     assert phenol.molecule is not None
     assert phenol.molecule.symbols == ["C"] * 6 + ["O"]
-    assert phenol.answer.startswith("predicted ")
+    assert phenol.caption.startswith("predicted ")
     ring = np.array(phenol.molecule.positions)[:6]
     sides = np.linalg.norm(ring - np.roll(ring, 1, axis=0), axis=1)
     np.testing.assert_allclose(sides, 1, rtol=0.02)  # a regular hexagon

@@ -22,7 +22,7 @@ static void fill_tables(const Tables *t) {
                 t->slot[row] = g * largest + i;
             }
         }
-        for (; row < (m + 1) * t->rows; row++) { /* rows of no graph */
+        for (; row < (m + 1) * t->rows; row++) { /* padding rows */
             t->graph[row] = t->graphs;
             t->index[row] = 0;
             t->slot[row] = t->graphs * largest;

@@ -44,7 +44,7 @@ class _Plan:
         steps: list[Any] = list(encoder.steps)
         parts = list(encoder.modules())
         # Where modules, parameters and buffers may be replaced, and what is there now.
-        self.places: list[dict[str, Any]] = [
+        self.owners: list[dict[str, Any]] = [
             d for m in parts for d in (m._modules, m._parameters, m._buffers) if d
         ]
         self.members = self._members()
@@ -85,7 +85,7 @@ class _Plan:
         self.served = all(type(t) in (nn.Parameter, Tensor) for t in self.tensors)
 
     def _members(self) -> list[Any]:
-        return list(chain.from_iterable(map(dict.values, self.places)))
+        return list(chain.from_iterable(map(dict.values, self.owners)))
 
     def current(self) -> bool:
         """Whether the encoder still has the same modules, parameters and buffers."""

@@ -329,7 +329,7 @@ FAST static void forward_final(void *context, i64 chunk, int rank) {
             for (i64 j = layer->columns[r]; j < e->width; j++) final[j] = 0;
 }
 
-/* Set the rows of no graph, at the end of a model, to zero. */
+/* Set the padding rows at the end of a model to zero. */
 static void clear_rows(const Encoder *e, int forward) {
     const i64 rows = e->last - e->end;
     if (rows <= 0) return;

@@ -77,8 +77,8 @@ class _Pool(torch.autograd.Function):
         """The arguments that `take_pooling` in `kernels.c` reads."""
         norm = graphs.squared_norm if isinstance(graphs, SparseGraphs) else None
         widths = (clusters.total, logits.shape[1], z.shape[1])
-        places = (clusters.sizes, clusters.starts)
-        return [*describe_graphs(graphs), *widths, *places, logits, z, norm, *made]
+        cluster_layout = (clusters.sizes, clusters.starts)
+        return [*describe_graphs(graphs), *widths, *cluster_layout, logits, z, norm, *made]
 
     @staticmethod
     @once_differentiable

@@ -267,7 +267,7 @@ def product(
     Optional arguments:
         local: the columns of b are local: a graph has as many as it has rows in this layout.
         out: add the product to this matrix.
-        clean: set rows of no graph and columns that a graph does not have to zero; otherwise they are not written.
+        clean: set padding rows and columns that a graph does not have to zero; otherwise they are not written.
         scale: for "nn", multiply the rows of the result by `scale` [N]; for "nt", see `extra`.
         extra: for "nt", add this matrix, with the block of each graph multiplied by `scale` [B].
         symmetric: the result of a square "tn" is symmetric.
@@ -320,7 +320,7 @@ def local_width(clusters: Layout) -> int:
 
 @triton.jit(do_not_specialize=["n"])
 def _zero_rest(out, real, n, ld, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Set rows of no graph to zero."""
+    """Set padding rows to zero."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     rest = (rows < n) & (tl.load(real + rows, mask=rows < n, other=1) == 0)
     if tl.max(rest.to(tl.int32), 0) > 0:

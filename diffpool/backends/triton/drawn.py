@@ -86,7 +86,7 @@ def layout_tables(sizes: Tensor, rows: int, tile: int) -> tuple[Tensor, ...]:
     ends = sizes.cumsum(1)
     begins = ends - sizes  # [M, B], within the model
     local = torch.arange(rows, device=device).expand(models, rows).contiguous()
-    graph = torch.searchsorted(ends, local, right=True)  # B for rows of no graph
+    graph = torch.searchsorted(ends, local, right=True)  # B for padding rows
     owned = graph < graphs
     number = torch.arange(models, device=device)[:, None]
     index = torch.where(owned, local - begins.gather(1, graph.clamp(max=graphs - 1)), 0).view(-1)

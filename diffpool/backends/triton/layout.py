@@ -37,7 +37,7 @@ def _fill(
     sizes, starts, tile_starts, first_tile, graph_of_row, index_in_graph, real, tiles, rows, models, graphs, count,
     TILE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The rows and tiles of a graph; one extra program per model handles rows of no graph, and unused tiles."""
+    """The rows and tiles of a graph; one extra program per model handles padding rows, and unused tiles."""
     model, graph = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     if graph < graphs:
         number = model * graphs + graph

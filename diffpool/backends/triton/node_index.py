@@ -216,7 +216,7 @@ class UnitRows(torch.autograd.Function):
     """Rows divided by their l2 norm: [N, D] → [N, D].
 
     With `clusters`, the rows of graph g have the first k_g columns. With `clean`, columns that a row does not have and
-    rows of no graph are zero; otherwise they are not written, here and in the gradient.
+    padding rows are zero; otherwise they are not written, here and in the gradient.
     """
 
     @staticmethod
@@ -248,7 +248,7 @@ class UnitRows(torch.autograd.Function):
 
 
 class NodeIndexSteps(torch.autograd.Function):
-    """l2, ReLU and the node-index normalization for M models: [N, D] → [N, D]; rows of no graph are zero."""
+    """l2, ReLU and the node-index normalization for M models: [N, D] → [N, D]; padding rows are zero."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, rows: Layout) -> Tensor:

@@ -319,7 +319,7 @@ class NormSteps(torch.autograd.Function):
     """l2 and ReLU (both optional) and batch normalization of h [N, D] for M models.
 
     With `clusters`, the rows of graph g have the first k_g columns. With `clean`, columns that a row does not have and
-    rows of no graph are zero; otherwise they are not written, here and in the gradient. h may be wider than the
+    padding rows are zero; otherwise they are not written, here and in the gradient. h may be wider than the
     parameters, by columns that no graph has. Training updates the running statistics.
     """
 

@@ -1,6 +1,6 @@
 """The operations of the Triton kernels and the arguments that they accept.
 
-The kernels compute only the rows and columns that each graph has: no rows of no graph, and no columns of clusters that
+The kernels compute only the rows and columns that each graph has: no padding rows, and no columns of clusters that
 a graph does not have. They never read what they leave unwritten.
 """
 

@@ -1,4 +1,4 @@
 from diffpool.data.convert.graphs import as_column, as_raw
-from diffpool.data.convert.values import with_answers
+from diffpool.data.convert.values import with_y
 
-__all__ = ["as_column", "as_raw", "with_answers"]
+__all__ = ["as_column", "as_raw", "with_y"]

@@ -12,7 +12,7 @@ from diffpool.data.column_names import ColumnNames
 from diffpool.data.convert.matrices import from_matrices
 from diffpool.data.convert.networkx import from_networkx
 from diffpool.data.convert.pyg import from_pyg
-from diffpool.data.convert.values import type_name, with_answers
+from diffpool.data.convert.values import type_name, with_y
 from diffpool.data.raw import RawGraphs, concatenate
 from diffpool.data.raw_checks import check_raw
 from diffpool.errors import DataError, SettingError
@@ -49,7 +49,7 @@ def as_raw(
     if isinstance(graphs, RawGraphs):
         _check_chosen(RAW, chosen)
         check_raw(graphs)
-        return graphs if y is None else with_answers(graphs, y)
+        return graphs if y is None else with_y(graphs, y)
     listed = _listed(graphs)
     kinds = [_kind(graph) for graph in listed]
     for g, kind in enumerate(kinds):
@@ -76,7 +76,7 @@ def as_raw(
         raw = from_molecules(listed, name=name)
     else:
         raw = from_matrices(listed, name)
-    return raw if y is None else with_answers(raw, y)
+    return raw if y is None else with_y(raw, y)
 
 
 def _check_chosen(kind: str, chosen: dict[str, Sequence[str] | None]) -> None:

@@ -12,9 +12,9 @@ from diffpool.data.categories import Categories, Names, looks_like_names
 from diffpool.data.column_names import ColumnNames, missing_attribute
 from diffpool.data.convert.values import (
     all_or_none,
-    answer_row,
     classes,
     plain,
+    row_of_y,
     targets,
 )
 from diffpool.data.raw import MAX_FLOAT, RawGraphs
@@ -71,7 +71,7 @@ def from_networkx(
     tables |= of_edges
     if parallel and "edge_weights" not in tables:
         tables["edge_weights"] = np.ones(len(edges))  # so that the weight counts parallel edges
-    given = _answers(graphs) if read_y else {}
+    given = _read_y(graphs) if read_y else {}
     sizes = [len(graph) for graph in graphs]
     return RawGraphs.from_edges(
         name,
@@ -213,7 +213,7 @@ def _numbers(key: Any, values: list[Any], where: Where, minimum: float = -np.inf
     return np.array(rows, np.float64).reshape(len(values), width)
 
 
-def _answers(graphs: list[Any]) -> dict[str, Any]:
+def _read_y(graphs: list[Any]) -> dict[str, Any]:
     """The classes and targets stored in the graphs."""
     given: dict[str, Any] = {}
     for g, graph in enumerate(graphs):
@@ -232,5 +232,5 @@ def _answers(graphs: list[Any]) -> dict[str, Any]:
         given["classes"] = classes(labels)
     values = [plain(graph.graph.get("target")) for graph in graphs]
     if all_or_none("a target", values):
-        given["targets"] = targets([answer_row(value) for value in values])
+        given["targets"] = targets([row_of_y(value) for value in values])
     return given

@@ -10,9 +10,9 @@ import numpy as np
 from diffpool.data.column_names import ColumnNames, missing_attribute
 from diffpool.data.convert.values import (
     all_or_none,
-    answers,
     as_array,
     numbers,
+    parse_y,
     plain,
     stacked,
     weights,
@@ -66,7 +66,7 @@ def from_pyg(
     if found_tables["edge_weights"] is not None:
         found_tables["edge_weights"] = found_tables["edge_weights"].reshape(-1)
     y = [plain(getattr(graph, "y", None)) for graph in graphs] if read_y else [None]
-    more = answers(y) if all_or_none("y", y) else {}
+    more = parse_y(y) if all_or_none("y", y) else {}
     if named:
         more["names"] = ColumnNames(
             node_attributes=columns["node"], edge_attributes=columns["edge"]

@@ -17,11 +17,11 @@ from diffpool.errors import DataError, shortened
 MAX_NAME = 4000  # characters of a class: Python does not write longer integers
 
 
-def with_answers(raw: RawGraphs, y: Any) -> RawGraphs:
+def with_y(raw: RawGraphs, y: Any) -> RawGraphs:
     """The graphs with these classes or targets instead of their own; `y` as in `as_raw`."""
     values = _listed(y)
     check_count(values, len(raw))
-    tables: dict[str, Any] = {"classes": None, "targets": None} | answers(values)
+    tables: dict[str, Any] = {"classes": None, "targets": None} | parse_y(values)
     columns = {k: v for k, v in raw.columns.items() if k not in ("label", "target")}
     return replace(raw, columns=columns, **tables)
 
@@ -37,7 +37,7 @@ def given_classes(y: Any) -> list[Label]:
     """The classes in an array, a tensor, a table or a list. Floats are classes, too, as in scikit-learn."""
     values: list[Label] = []
     for g, value in enumerate(_listed(y)):
-        row = answer_row(value)
+        row = row_of_y(value)
         if (
             len(row) != 1
             or type(row[0]) not in (str, int, bool, float)
@@ -55,7 +55,7 @@ def given_classes(y: Any) -> list[Label]:
 
 def given_targets(y: Any) -> np.ndarray:
     """The targets in an array, a tensor, a table or a list: [B, T]. Integers and booleans are numbers, too."""
-    return targets([[_as_float(value) for value in answer_row(row)] for row in _listed(y)])
+    return targets([[_as_float(value) for value in row_of_y(row)] for row in _listed(y)])
 
 
 def check_one_type(values: Sequence[Label]) -> None:
@@ -100,9 +100,9 @@ def _as_float(value: Any) -> Any:
         return value
 
 
-def answers(values: list[Any]) -> dict[str, Any]:
+def parse_y(values: list[Any]) -> dict[str, Any]:
     """`classes` from strings, integers and booleans, or `targets` from floats; one plain value for each graph."""
-    rows = [answer_row(value) for value in values]
+    rows = [row_of_y(value) for value in values]
     types = {type(value) for row in rows for value in row}
     if float in types and types <= {int, float}:
         return {"targets": targets(rows)}
@@ -115,7 +115,8 @@ def answers(values: list[Any]) -> dict[str, Any]:
     return {"classes": classes([row[0] for row in rows])}
 
 
-def answer_row(value: Any) -> list[Any]:
+def row_of_y(value: Any) -> list[Any]:
+    """The classes or targets of one graph as a list."""
     while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
         value = value[0]  # [[a, b]], as PyG stores several targets of a graph
     return value if isinstance(value, list) else [value]

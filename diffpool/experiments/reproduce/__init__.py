@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from diffpool.experiments.reproduce.found import default_folder, read_runs
     from diffpool.experiments.reproduce.published import PUBLISHED, Published
     from diffpool.experiments.reproduce.render import as_csv, as_html, as_json, as_markdown
-    from diffpool.experiments.reproduce.run import Places, missing_cells, run_cells
+    from diffpool.experiments.reproduce.run import Workspace, missing_cells, run_cells
     from diffpool.experiments.reproduce.running import measure_times, time_table
     from diffpool.experiments.reproduce.stability import measure_stability, stability_table
     from diffpool.experiments.reproduce.tables import Table, accuracy_tables
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = [
     "PUBLISHED",
     "Cell",
-    "Places",
     "Published",
     "Table",
+    "Workspace",
     "accuracy_tables",
     "analysis_tables",
     "as_csv",
@@ -47,7 +47,7 @@ __getattr__ = lazy_names(
         "found": "default_folder read_runs",
         "published": "PUBLISHED Published",
         "render": "as_csv as_html as_json as_markdown",
-        "run": "Places missing_cells run_cells",
+        "run": "Workspace missing_cells run_cells",
         "running": "measure_times time_table",
         "stability": "measure_stability stability_table",
         "tables": "Table accuracy_tables",

@@ -40,8 +40,8 @@ PROGRESS = re.compile(r"models (\d+)/(\d+), (\d+) in training, epoch (\d+)/(\d+)
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the data sets and folds are, and where to compute."""
+class Workspace:
+    """The folders of records, data sets and folds, and the device to compute on."""
 
     records: Path
     device: str | None = None
@@ -144,17 +144,18 @@ class _Job:
         self.text = text[start:].splitlines()[0]
 
 
-def missing_cells(cells: Sequence[Cell], places: Places) -> list[Cell]:
+def missing_cells(cells: Sequence[Cell], workspace: Workspace) -> list[Cell]:
     """The cells without a complete run, in their order."""
     runs = {
-        changed: read_runs(places.records, changed) for changed in {bool(c.changes) for c in cells}
+        changed: read_runs(workspace.records, changed)
+        for changed in {bool(c.changes) for c in cells}
     }
     return [c for c in cells if best_match(runs_of(c, runs[bool(c.changes)])) is None]
 
 
 def run_cells(
     cells: Sequence[Cell],
-    places: Places,
+    workspace: Workspace,
     jobs: int = 1,
     max_seconds: float | None = None,
     watch: Watch = lambda progress: None,
@@ -166,9 +167,9 @@ def run_cells(
     started = time.monotonic()
     deadline = None if max_seconds is None else started + max_seconds
     for cell in cells:
-        _merge(cell, places)
-    missing = missing_cells(cells, places)
-    outcome = Outcome(blocked={c.name: why for c in missing if (why := places.blocked(c))})
+        _merge(cell, workspace)
+    missing = missing_cells(cells, workspace)
+    outcome = Outcome(blocked={c.name: why for c in missing if (why := workspace.blocked(c))})
     waiting = [cell for cell in missing if cell.name not in outcome.blocked]
     total, work = len(waiting), sum(cell.work for cell in waiting)
     done = skipped = 0.0  # work done by this call and by earlier calls
@@ -198,7 +199,7 @@ def run_cells(
                 break
             late = deadline is not None and deadline - now < START_SECONDS
             while waiting and len(running) < jobs and not late:
-                running.append(_start(waiting.pop(0), places, jobs))
+                running.append(_start(waiting.pop(0), workspace, jobs))
             if not running:
                 break
             time.sleep(POLL)
@@ -209,12 +210,12 @@ def run_cells(
                 running.remove(job)
                 done += job.cell.work * (1 - (job.first_share or 0))
                 skipped += job.cell.work * (job.first_share or 0)
-                _finish(job, places, outcome)
+                _finish(job, workspace, outcome)
             report()
     finally:
         _interrupt(running)
         for job in running:
-            if _merge(job.cell, places):
+            if _merge(job.cell, workspace):
                 outcome.complete.append(job.cell.name)
                 job.log.unlink(missing_ok=True)
             else:
@@ -223,8 +224,8 @@ def run_cells(
     return outcome
 
 
-def _start(cell: Cell, places: Places, jobs: int) -> _Job:
-    folder = places.folder(cell)
+def _start(cell: Cell, workspace: Workspace, jobs: int) -> _Job:
+    folder = workspace.folder(cell)
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{cell.name}.log"
     (folder / f"{cell.name}.failed").unlink(missing_ok=True)
@@ -234,7 +235,7 @@ def _start(cell: Cell, places: Places, jobs: int) -> _Job:
     environment |= {"PYTHONUNBUFFERED": "1", "COLUMNS": "300", "NO_COLOR": "1"}
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [*PROGRAM, *places.command(cell)],
+            [*PROGRAM, *workspace.command(cell)],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -250,9 +251,9 @@ def _listen_to_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _finish(job: _Job, places: Places, outcome: Outcome) -> None:
+def _finish(job: _Job, workspace: Workspace, outcome: Outcome) -> None:
     """After a process has ended: merge its records, or note why it failed."""
-    if job.process.returncode == 0 and _merge(job.cell, places):
+    if job.process.returncode == 0 and _merge(job.cell, workspace):
         outcome.complete.append(job.cell.name)
         job.log.unlink(missing_ok=True)
         return
@@ -265,9 +266,9 @@ def _finish(job: _Job, places: Places, outcome: Outcome) -> None:
     job.log.with_suffix(".failed").write_text(why + "\n", encoding="utf-8")
 
 
-def _merge(cell: Cell, places: Places) -> bool:
+def _merge(cell: Cell, workspace: Workspace) -> bool:
     """If the cell's own file is complete, move its records to the common file; returns whether it was."""
-    path = places.file(cell)
+    path = workspace.file(cell)
     try:
         records = [record for record in read_records(path) if cell.fits(record)]
     except DiffPoolError:
@@ -276,7 +277,7 @@ def _merge(cell: Cell, places: Places) -> bool:
         return False
     if FoundRun(tuple(records)).repeats != cell.repeats:
         return False
-    append_records(places.merged(cell), records)
+    append_records(workspace.merged(cell), records)
     path.unlink()
     for suffix in (".failed", ".log"):
         path.with_suffix(suffix).unlink(missing_ok=True)

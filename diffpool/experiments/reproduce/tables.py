@@ -349,8 +349,8 @@ def _notes(
         for dataset, entry in row.entries.items():
             if entry.missing:
                 reasons.setdefault(entry.reason, []).append(f"{row.title} on {dataset}")
-    for reason, places in reasons.items():
-        shown = places[0] if len(places) == 1 else f"{len(places)} cells ({places[0]}, …)"
+    for reason, where in reasons.items():
+        shown = where[0] if len(where) == 1 else f"{len(where)} cells ({where[0]}, …)"
         notes.append(f"Missing: {shown}: {reason}.")
     if name == "table1" and protocol == "paper" and not changes:
         notes += [f"The paper's gain for {slip}." for slip in slips()]

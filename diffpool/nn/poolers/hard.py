@@ -57,6 +57,6 @@ def straight_through(soft: Tensor, rows: Layout, clusters: Layout) -> Tensor:
         return soft
     hard = torch.zeros_like(soft).scatter(1, soft.argmax(1, keepdim=True), 1.0)
     mask = column_mask(rows, clusters)
-    if mask is not None:  # rows of no graph have no cluster
+    if mask is not None:  # padding rows have no cluster
         hard = hard * mask
     return hard + (soft - soft.detach())

@@ -14,7 +14,7 @@ from cell_records import cell, record_of
 from diffpool.experiments import append_records, read_records
 from diffpool.experiments.reproduce import run
 from diffpool.experiments.reproduce.cells import Cell, declared_cells
-from diffpool.experiments.reproduce.run import Places, Progress, missing_cells, run_cells
+from diffpool.experiments.reproduce.run import Progress, Workspace, missing_cells, run_cells
 
 # Stands in for `diffpool`: copies the records that were prepared for a cell, one fold at a time, and goes on after the
 # last one that is there; counts its starts.
@@ -75,15 +75,15 @@ def test_missing_cells_are_computed_and_merged_and_then_nothing_is_left_to_do(
 ) -> None:
     for own in CELLS:
         prepare(prepared, own)
-    places = Places(tmp_path / "records")
+    workspace = Workspace(tmp_path / "records")
     seen: list[Progress] = []
-    outcome = run_cells(CELLS, places, jobs=2, watch=seen.append)
+    outcome = run_cells(CELLS, workspace, jobs=2, watch=seen.append)
     assert sorted(outcome.complete) == sorted(own.name for own in CELLS)
-    assert [p.name for p in places.records.iterdir()] == ["reproduce.jsonl"]
-    assert len(read_records(places.records / "reproduce.jsonl")) == 20
+    assert [p.name for p in workspace.records.iterdir()] == ["reproduce.jsonl"]
+    assert len(read_records(workspace.records / "reproduce.jsonl")) == 20
     assert seen[-1].share == pytest.approx(1.0)
-    assert missing_cells(CELLS, places) == []
-    assert run_cells(CELLS, places).complete == []
+    assert missing_cells(CELLS, workspace) == []
+    assert run_cells(CELLS, workspace).complete == []
     assert starts(prepared, CELLS[0]) == 1
 
 
@@ -92,26 +92,26 @@ def test_at_the_deadline_cells_are_interrupted_and_the_next_call_continues(
 ) -> None:
     for own in CELLS:
         prepare(prepared, own)
-    places = Places(tmp_path / "records")
+    workspace = Workspace(tmp_path / "records")
     pace(monkeypatch, prepared, 0.2)
-    outcome = run_cells(CELLS, places, jobs=1, max_seconds=0.8)
+    outcome = run_cells(CELLS, workspace, jobs=1, max_seconds=0.8)
     assert sorted(outcome.open) == sorted(own.name for own in CELLS)
-    recorded = len(read_records(places.file(CELLS[0])))
+    recorded = len(read_records(workspace.file(CELLS[0])))
     assert 1 <= recorded < 10
     pace(monkeypatch, prepared, 0)
-    assert len(run_cells(CELLS, places).complete) == 2
+    assert len(run_cells(CELLS, workspace).complete) == 2
     assert starts(prepared, CELLS[0]) == 2
-    found = [r for r in read_records(places.records / "reproduce.jsonl") if CELLS[0].fits(r)]
+    found = [r for r in read_records(workspace.records / "reproduce.jsonl") if CELLS[0].fits(r)]
     assert sorted(record.fold for record in found) == list(range(10))
 
 
 def test_a_cell_that_was_complete_when_a_run_was_killed_is_merged_without_a_start(
     prepared: Path, tmp_path: Path
 ) -> None:
-    own, places = CELLS[0], Places(tmp_path / "records")
-    append_records(places.file(own), [record_of(own, fold) for fold in range(10)])
-    assert run_cells([own], places).complete == []
-    assert missing_cells([own], places) == []
+    own, workspace = CELLS[0], Workspace(tmp_path / "records")
+    append_records(workspace.file(own), [record_of(own, fold) for fold in range(10)])
+    assert run_cells([own], workspace).complete == []
+    assert missing_cells([own], workspace) == []
     assert not (prepared / f"{own.name}.starts").exists()
 
 
@@ -120,30 +120,32 @@ def test_a_failure_is_reported_with_its_reason_and_the_others_continue(
 ) -> None:
     prepare(prepared, CELLS[0], "fail")
     prepare(prepared, CELLS[1])
-    places = Places(tmp_path / "records")
-    outcome = run_cells(CELLS, places)
+    workspace = Workspace(tmp_path / "records")
+    outcome = run_cells(CELLS, workspace)
     assert outcome.failed == {CELLS[0].name: "not enough memory"}
     assert outcome.complete == [CELLS[1].name]
     prepare(prepared, CELLS[0])
-    assert run_cells(CELLS, places).complete == [CELLS[0].name]
-    assert not (places.records / "reproduce").exists()
+    assert run_cells(CELLS, workspace).complete == [CELLS[0].name]
+    assert not (workspace.records / "reproduce").exists()
 
 
 def test_records_of_other_settings_do_not_complete_a_cell(prepared: Path, tmp_path: Path) -> None:
     own, other = CELLS[0], cell("diffpool", protocol="paper", epochs=2)
     lines = [json.dumps(asdict(record_of(other, fold))) + "\n" for fold in range(10)]
     prepare(prepared, own, "".join(lines))
-    outcome = run_cells([own], Places(tmp_path / "records"))
+    outcome = run_cells([own], Workspace(tmp_path / "records"))
     assert outcome.failed == {own.name: "the records do not have the declared settings"}
 
 
 def test_what_a_cell_needs_is_said_before_anything_is_started(tmp_path: Path) -> None:
-    places = Places(tmp_path, data_dir=str(tmp_path), folds_dir=str(tmp_path))
-    assert "REDDIT-MULTI-12K.zip" in str(places.blocked(cell("gcn", "REDDIT-MULTI-12K", "paper")))
-    assert "ENZYMES_splits.json" in str(places.blocked(cell("gcn")))
+    workspace = Workspace(tmp_path, data_dir=str(tmp_path), folds_dir=str(tmp_path))
+    assert "REDDIT-MULTI-12K.zip" in str(
+        workspace.blocked(cell("gcn", "REDDIT-MULTI-12K", "paper"))
+    )
+    assert "ENZYMES_splits.json" in str(workspace.blocked(cell("gcn")))
     (tmp_path / "ENZYMES_splits.json").touch()
-    assert places.blocked(cell("gcn")) is None
-    assert run_cells([cell("gcn", "DD")], places).blocked.keys() == {"nested-DD-gcn"}
+    assert workspace.blocked(cell("gcn")) is None
+    assert run_cells([cell("gcn", "DD")], workspace).blocked.keys() == {"nested-DD-gcn"}
 
 
 def test_a_real_cell_is_computed(tmp_path: Path) -> None:
@@ -151,8 +153,8 @@ def test_a_real_cell_is_computed(tmp_path: Path) -> None:
     (own,) = declared_cells(
         ["table1"], ["paper"], ["embedded"], ["graphsage"], {"epochs": 1, "hidden": 2}
     )
-    places = Places(tmp_path, "cpu")
-    assert run_cells([own], places).complete == [own.name]
+    workspace = Workspace(tmp_path, "cpu")
+    assert run_cells([own], workspace).complete == [own.name]
     assert [path.name for path in tmp_path.iterdir()] == ["reproduce.changed.jsonl"]
     (declared,) = declared_cells(["table1"], ["paper"], ["embedded"], ["graphsage"])
-    assert missing_cells([declared], places) == [declared]
+    assert missing_cells([declared], workspace) == [declared]

@@ -12,8 +12,8 @@ from diffpool.architecture import Architecture
 from diffpool.data import Fold, GraphDataset, embedded
 from diffpool.errors import SettingError
 from diffpool.experiments.cohorts import initial_models
-from diffpool.training import Answers, Cohort, CohortBatches, Training, score
-from diffpool.training.answers import packed, target_scale
+from diffpool.training import Cohort, CohortBatches, LossTargets, Training, score
+from diffpool.training.loss_targets import packed, target_scale
 
 SMALL = Architecture(hidden=4)
 TEN = Fold(np.arange(10), np.arange(10, 15), np.arange(15, 20))
@@ -45,9 +45,9 @@ def parameters(dataset: GraphDataset, folds: list[Fold], configs: list[Training]
 def test_balanced_weights_give_every_class_the_same_total_weight(dataset: GraphDataset) -> None:
     given = with_classes(dataset, [0] * 8 + [1] * 2 + [0] * 10)
     configs = [Training(class_weight="balanced"), Training()]
-    answers = Answers.for_training(given, [TEN, TEN], configs)
-    assert answers.class_weights.tolist() == [[0.625, 2.5], [1.0, 1.0]]
-    y, weights = answers(torch.tensor([0, 1, 1, 0, 0, 1]), models=2)
+    loss_targets = LossTargets.for_training(given, [TEN, TEN], configs)
+    assert loss_targets.class_weights.tolist() == [[0.625, 2.5], [1.0, 1.0]]
+    y, weights = loss_targets(torch.tensor([0, 1, 1, 0, 0, 1]), models=2)
     assert y.tolist() == [0, 1, 1, 0, 0, 1]
     assert weights.tolist() == [0.625, 2.5, 2.5, 1.0, 1.0, 1.0]
 
@@ -56,8 +56,8 @@ def test_a_class_without_training_graphs_weighs_as_much_as_an_average_graph(
     dataset: GraphDataset,
 ) -> None:
     given = replace(with_classes(dataset, [0] * 8 + [1] * 2 + [2] * 10), class_names=(0, 1, 2))
-    answers = Answers.for_training(given, [TEN], [Training(class_weight="balanced")])
-    assert answers.class_weights.tolist() == [[0.625, 2.5, 1.0]]
+    loss_targets = LossTargets.for_training(given, [TEN], [Training(class_weight="balanced")])
+    assert loss_targets.class_weights.tolist() == [[0.625, 2.5, 1.0]]
 
 
 @pytest.mark.parametrize("regression", [False, True])
@@ -70,8 +70,8 @@ def test_all_graphs_count_the_same_in_scores(dataset: GraphDataset, regression: 
 
 
 def test_without_weights_nothing_is_weighted(dataset: GraphDataset) -> None:
-    answers = Answers.for_training(dataset, [TEN], [Training()])
-    y, weights = answers(dataset.y[:4], models=1)
+    loss_targets = LossTargets.for_training(dataset, [TEN], [Training()])
+    y, weights = loss_targets(dataset.y[:4], models=1)
     assert torch.equal(y, dataset.y[:4])
     assert weights is None
 
@@ -80,8 +80,8 @@ def test_targets_are_scaled_on_the_training_graphs_of_each_model(dataset: GraphD
     given = with_targets(dataset)
     other = Fold(np.arange(5, 15), TEN.validation, TEN.test)
     folds = [TEN, other]
-    answers = Answers.for_training(given, folds, [Training()] * 2, target_folds=folds)
-    y, _ = answers(torch.cat([given.y[TEN.train], given.y[other.train]]), models=2)
+    loss_targets = LossTargets.for_training(given, folds, [Training()] * 2, target_folds=folds)
+    y, _ = loss_targets(torch.cat([given.y[TEN.train], given.y[other.train]]), models=2)
     for own in y.view(2, 10, 2):
         assert torch.allclose(own.mean(0), torch.zeros(2), atol=1e-5)
         assert torch.allclose(own.std(0, correction=0), torch.ones(2), atol=1e-5)
@@ -100,7 +100,7 @@ def test_weights_travel_with_the_graphs(dataset: GraphDataset, regression: bool)
     given = with_targets(dataset) if regression else dataset
     given = replace(given, weights=torch.arange(20.0))
     batch = CohortBatches(given, ()).batch(np.array([[3, 11], [7, -1]]))
-    y, weights = Answers.for_training(given, [TEN] * 2, [Training()] * 2)(batch.y, models=2)
+    y, weights = LossTargets.for_training(given, [TEN] * 2, [Training()] * 2)(batch.y, models=2)
     assert weights.tolist() == [3, 11, 7, 0]
     assert torch.equal(y[:3], given.y[[3, 11, 7]])
     assert y.dtype == given.y.dtype
@@ -152,4 +152,4 @@ def test_balanced_classes_need_classes(dataset: GraphDataset) -> None:
     with pytest.raises(
         SettingError, match="class_weight needs classes, but embedded has regression targets"
     ):
-        Answers.for_training(with_targets(dataset), [TEN], [Training(class_weight="balanced")])
+        LossTargets.for_training(with_targets(dataset), [TEN], [Training(class_weight="balanced")])

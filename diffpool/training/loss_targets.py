@@ -15,16 +15,18 @@ from diffpool.training.settings import Training
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class LossTargets:
     """Maps rows of `CohortBatches.y` to the classes or targets in the loss, and to the weights of the graphs."""
 
     regression: bool
-    packed: bool = False  # column 0 of y holds the weight of each graph, see `packed`
-    weighted: bool = False  # use these weights
+    packed: bool = False  # whether column 0 of y holds the weight of each graph; see `packed`
+    weighted: bool = False  # whether to use these weights
     class_weights: Tensor | None = None  # [M, C]
-    mean: Tensor | None = None  # [M, 1, T] float64, of the targets of each model's training graphs
+    mean: Tensor | None = (
+        None  # [M, 1, T] float64: mean of the targets of each model's training graphs
+    )
     sd: Tensor | None = None
-    dtype: torch.dtype = torch.float32  # of weights and targets in the loss
+    dtype: torch.dtype = torch.float32  # type of the weights and targets in the loss
 
     @classmethod
     def for_training(
@@ -33,8 +35,8 @@ class Answers:
         folds: Sequence[Fold],
         configs: Sequence[Training],
         target_folds: Sequence[Fold] | None = None,
-    ) -> Answers:
-        """The answers for training one model on each fold.
+    ) -> LossTargets:
+        """The targets for training one model on each fold.
 
         Targets are scaled to mean 0 and sd 1 on the training graphs of `target_folds`.
         """
@@ -53,8 +55,8 @@ class Answers:
         )
 
     @classmethod
-    def for_scores(cls, dataset: GraphDataset) -> Answers:
-        """The answers for scoring: unscaled, and all graphs have the same weight."""
+    def for_scores(cls, dataset: GraphDataset) -> LossTargets:
+        """The targets for scoring: unscaled, and all graphs have the same weight."""
         return cls(dataset.regression, packed=dataset.weights is not None, dtype=dataset.x.dtype)
 
     def __call__(self, y: Tensor, models: int) -> tuple[Tensor, Tensor | None]:
@@ -75,7 +77,7 @@ class Answers:
 
 
 def packed(dataset: GraphDataset) -> Tensor:
-    """The answers as one tensor, with the weight of each graph as column 0 if the graphs have weights.
+    """The classes or targets as one tensor, with the weight of each graph as column 0 if the graphs have weights.
 
     A step draws rows from a single tensor, on a GPU too. Classes up to 2²⁴ are exact in float32.
     """
