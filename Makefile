@@ -7,14 +7,15 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 # Without a GPU, the tests of the Triton kernels run in the interpreter only (target `kernels`).
 WITHOUT_GPU := $(if $(shell command -v nvidia-smi),,-m "not triton")
 
-.PHONY: help demo test soak lint types tests kernels format clean
+.PHONY: help demo test soak lint types docs tests kernels format clean
 
 help:
 	@echo "make demo    train DiffPool and a flat GNN on generated data, about three minutes"
-	@echo "make test    formatter, linter, type checker and tests, at most five minutes on two cores"
+	@echo "make test    formatter, linter, type checker, documentation and tests, at most five minutes on two cores"
 	@echo "make soak    the same with the full counts of the repeated tests (fuzzing, kills, properties)"
+	@echo "make docs    the documentation as a site in site/"
 	@echo "make format  format the code"
-	@echo "make clean   remove the virtual environment and the demo's files"
+	@echo "make clean   remove the virtual environment, the demo's files and the site"
 
 # PyTorch and setuptools come first: the package is built without isolation, with the tested versions.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -28,9 +29,9 @@ demo: $(VENV)/.installed
 	$(BIN)/diffpool demo --out demo
 
 # All parts run at the same time and to their end; one that fails makes the whole fail. Only `tests` prints while it
-# runs. The others print when they have finished, the linter and the type checker only if they find something.
+# runs. The others print when they have finished, the linter, the type checker and the site only if they find something.
 test soak: $(VENV)/.installed
-	@$(MAKE) --no-print-directory --keep-going -j4 lint types kernels tests SOAK=$(filter soak,$@) \
+	@$(MAKE) --no-print-directory --keep-going -j5 lint types docs kernels tests SOAK=$(filter soak,$@) \
 		|| { echo "make $@ failed: see above"; exit 1; }
 
 lint: $(VENV)/.installed
@@ -39,6 +40,10 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	@$(BIN)/mypy --no-error-summary
+
+# Any warning is an error. The variable switches off an advertisement.
+docs: $(VENV)/.installed
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 tests: $(VENV)/.installed
 	@$(PYTEST) -n $(WORKERS) --dist worksteal $(WITHOUT_GPU) $(if $(SOAK),--soak)
@@ -53,4 +58,4 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site

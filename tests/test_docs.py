@@ -150,6 +150,13 @@ def test_links_exist(page):
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("index", ["mkdocs.yml", "docs/index.md"])
+def test_every_page_is_listed(index):
+    text = (ROOT / index).read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or re.search(rf"[ (]{page.name}\b", text), page.name
+
+
 @pytest.mark.parametrize("page", tables.PAGES, ids=str)
 def test_tables_match_the_latest_records(page):
     text = page.read_text()
