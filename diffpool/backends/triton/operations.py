@@ -27,6 +27,7 @@ from diffpool.backends.triton.node_index import NodeIndexSteps, UnitRows
 from diffpool.backends.triton.norm import NormSteps, standardize
 from diffpool.backends.triton.pool import Pool
 from diffpool.backends.triton.sum import SumRows
+from diffpool.backends.triton.tiles import tiles_of
 from diffpool.equations import PoolingStep
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout
@@ -272,6 +273,7 @@ def encode_level(
     means = all(type(conv) is Sage for conv in first)
     if means and (isinstance(graphs, DenseGraphs) or not x.requires_grad):
         graphs.propagate_mean(x)  # computed once for both networks
+    tiles_of(graphs.layout)  # both networks read them: they must exist before the streams part
     with streams.side_stream(x) as side:
         z = encoder(graphs, x)
     scores = gnn(graphs, x, clusters)
