@@ -75,7 +75,7 @@ def epoch(cohort: Cohort, threads: int) -> float:
 
 
 def measure(dataset: GraphDataset, models: int, epochs: int, processes: int) -> dict[str, Any]:
-    """Median seconds of an epoch in each case, and the two ratios."""
+    """Median seconds per epoch in each case, and the two ratios."""
     threads = torch.get_num_threads()
     cases = {
         "one_thread": (1, 0),

@@ -102,7 +102,7 @@ def throughput(source: str) -> str | None:
                 times(to_best_peer(row)),
             ]
         )
-    titles = ["graphs a second", *OURS.values(), *PEERS.values()]
+    titles = ["graphs per second", *OURS.values(), *PEERS.values()]
     titles += ["ten / PyG dense", "one / PyG dense", "ten / best peer"]
     return page(lines(titles, rows), failures(found), origins(found))
 
@@ -139,7 +139,7 @@ def inference(source: str) -> str | None:
     if not found:
         return None
     batches = list(dict.fromkeys(size for row, _ in found.values() for size in row["inference"]))
-    titles = ["graphs a second"]
+    titles = ["graphs per second"]
     for size in batches:
         titles += [f"ours, batch {size}", f"PyG dense, batch {size}", "ratio"]
     rows = []
@@ -186,7 +186,7 @@ def models(record: dict[str, Any]) -> str:
         for row in record["models"]
     ]
     notes = [f"{row['models']} ({row['failed']})" for row in record["models"] if "failed" in row]
-    titles = ["models", "ms of a step", "graphs a second", "MiB"]
+    titles = ["models", "ms per step", "graphs per second", "MiB"]
     return page(lines(titles, rows), notes, [where(record)])
 
 
@@ -206,7 +206,7 @@ def reddit_shape(record: dict[str, Any]) -> str:
         cell(record["mib_with_data"]),
     ]
     titles = ["graphs", "mean nodes", "mean edges", "largest", "folds", "graphs trained"]
-    titles += ["seconds of an epoch", "graphs a second", "MiB", "with the data"]
+    titles += ["seconds per epoch", "graphs per second", "MiB", "with the data"]
     return page(lines(titles, [values]), [], [where(record)])
 
 

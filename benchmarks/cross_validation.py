@@ -40,7 +40,7 @@ def training(
     seconds: float = 3.0,
     left: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Graphs a second of training, ms of a step and MiB: of our M models, of one of them, of each peer.
+    """Training graphs per second, ms per step and MiB: of our M models, of one of them, of each peer.
 
     `seconds`: of each competitor's timed steps, about. `left`: seconds that a peer's warm-up may take; what it took is
     taken off.
@@ -55,8 +55,10 @@ def training(
         "single": Entrant(lambda: Ours(setting).steps, steps, 1, rehearsals),
     }
     for name in peers:
-        most = steps if name == "pyg-loader" else min(steps, PEER_STEPS)  # its workers run ahead
-        entrants[name] = Entrant(partial(_steps_of, name, setting), most)
+        max_steps = (
+            steps if name == "pyg-loader" else min(steps, PEER_STEPS)
+        )  # its workers run ahead
+        entrants[name] = Entrant(partial(_steps_of, name, setting), max_steps)
     results = contest(entrants, draws, setting.device, seconds, left)
     for name in left.keys() & entrants.keys():
         left[name] -= entrants[name].warm_up_seconds
@@ -77,7 +79,7 @@ def _steps_of(peer: str, setting: Setting) -> Work:
 
 
 def inference(setting: Setting, seconds: float = 1.0) -> dict[str, Any]:
-    """Graphs a second of evaluation without gradients of one model, by the size of the batch: ours and PyG's."""
+    """Graphs per second of one model evaluated without gradients, by batch size: ours and PyG's."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     rows: dict[str, Any] = {}
@@ -116,7 +118,7 @@ def main() -> None:
     parts = words_of(chosen.parts, PARTS, "parts")
     peers = words_of(chosen.peers, list(PEERS), "peers")
     left = dict.fromkeys(peers, chosen.warm_up)
-    print("graphs a second, batch 20; MiB; ms of a step", flush=True)
+    print("graphs per second, batch 20; MiB; ms per step", flush=True)
     for name in chosen.datasets.split(","):
         dataset = load_dataset(name, chosen.data_dir)
         setting = Setting(dataset, chosen.device, chosen.workers)

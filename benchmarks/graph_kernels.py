@@ -49,8 +49,8 @@ Report = Callable[[dict[str, Any]], None]
 
 def generate(path: Path, graphs: int) -> None:
     """Write the generated set to a file, so that its features do not count as memory."""
-    made = reddit_shaped(graphs).graphs
-    sizes, adj = made.layout.sizes.numpy(), made.adj
+    sample = reddit_shaped(graphs).graphs
+    sizes, adj = sample.layout.sizes.numpy(), sample.adj
     np.savez(path, sizes=sizes, indptr=adj.indptr.numpy(), source=adj.indices.numpy())
 
 

@@ -219,10 +219,10 @@ def measure(
     entrants = {}
     for name in names:
         ours = name.startswith("ours")
-        most = steps if ours or setting.device == "cuda" else min(steps, PEER_STEPS)
+        max_steps = steps if ours or setting.device == "cuda" else min(steps, PEER_STEPS)
         # Triton compiles a kernel for each class of sizes, once.
         rehearsals = 1 if ours and setting.device == "cuda" else 0
-        entrants[name] = Entrant(partial(work, setting, name), most, rehearsals=rehearsals)
+        entrants[name] = Entrant(partial(work, setting, name), max_steps, rehearsals=rehearsals)
     draws = draw(np.random.default_rng(0), len(setting.dataset), (steps, 1, batch), 1 + TURNS)
     limits = dict.fromkeys(names, WARM_UP)
     results = contest(entrants, draws, setting.device, seconds, limits)

@@ -24,7 +24,7 @@ def methods() -> str | None:
     if not found:
         return None
     lines = [
-        "| method | | parameters | graphs a second | ms a step |",
+        "| method | | parameters | graphs per second | ms per step |",
         "|---|---|---|---|---|",
     ]
     for method in [name for name in VARIANTS if name in found]:
@@ -54,7 +54,7 @@ def set2set() -> str | None:
         return None
     names = ["diffpool", *SET2SET]
     lines = [
-        f"| seconds an epoch | {' | '.join(names)} |",
+        f"| seconds per epoch | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
     ]
     for dataset, (row, _) in found.items():
@@ -77,7 +77,7 @@ def embedded() -> str | None:
     if not rows:
         return None
     lines = [
-        "| method | test accuracy, % | seeds | parameters | seconds a run, median |",
+        "| method | test accuracy, % | seeds | parameters | seconds per run, median |",
         "|---|---|---|---|---|",
     ]
     for name, record in rows.items():
@@ -95,7 +95,7 @@ def graclus(record: dict[str, Any]) -> str:
     """Normalized cuts of our Graclus, METIS and spectral clustering, and seconds for whole data sets."""
     who = ("ours", "metis", "spectral")
     lines = [
-        "| mean normalized cut (ms a graph) | graphs | ours | METIS | spectral | ours / the better | at worst "
+        "| mean normalized cut (ms per graph) | graphs | ours | METIS | spectral | ours / the better | at worst "
         "| all graphs, two levels, s |",
         "|---|---|---|---|---|---|---|---|",
     ]

@@ -119,7 +119,7 @@ def _both(one: dict[str, Any], several: dict[str, Any], name: str) -> str:
 
 def busy(record: dict[str, Any]) -> str:
     lines = [
-        "| seconds for an epoch of ENZYMES | one thread | default | one thread, busy | default, busy "
+        "| seconds per epoch of ENZYMES | one thread | default | one thread, busy | default, busy "
         "| default / one thread | busy / one thread, undisturbed |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -50,15 +50,15 @@ def sorted_edges(
     if batch is None:
         assert sizes is not None
         layout = Layout.from_sizes(_checked(sizes), device)
-        of_node, counts = layout.graph_of_row, layout.device_sizes[:0]
+        graph_of_node, counts = layout.graph_of_row, layout.device_sizes[:0]
     else:
-        of_node = batch.long()
+        graph_of_node = batch.long()
         if batch_size is None:
-            batch_size = int(of_node[-1]) + 1 if len(of_node) else 0
-        starts = torch.searchsorted(of_node, torch.arange(batch_size + 1, device=device))
+            batch_size = int(graph_of_node[-1]) + 1 if len(graph_of_node) else 0
+        starts = torch.searchsorted(graph_of_node, torch.arange(batch_size + 1, device=device))
         counts = starts.diff()
-        facts["ascending"] = (of_node[1:] >= of_node[:-1]).all()
-    num_nodes, num_edges = of_node.shape[0], edge_index.shape[1]
+        facts["ascending"] = (graph_of_node[1:] >= graph_of_node[:-1]).all()
+    num_nodes, num_edges = graph_of_node.shape[0], edge_index.shape[1]
     if num_edges and not num_nodes:
         raise DataError(f"expected no edges between 0 nodes, got {num_edges}: give the nodes too")
     # Invalid numbers are reported below; until then, they must not be used as indices.
@@ -67,7 +67,7 @@ def sorted_edges(
     values = None if weight is None else weight.index_select(0, order)
     if num_edges:
         facts["exist"] = (inside == edge_index).all()
-        facts["within"] = (of_node[source] == of_node[target]).all()
+        facts["within"] = (graph_of_node[source] == graph_of_node[target]).all()
         facts["unique"] = (key[1:] > key[:-1]).all()
         facts["symmetric"] = _symmetric(key, values, num_nodes)
         if values is not None:
@@ -79,8 +79,8 @@ def sorted_edges(
                 "expected `batch` to give the graph of each node in ascending order, from 0 to "
                 f"{batch_size - 1 if batch_size else 0}, got other numbers: sort the nodes by graph"
             )
-        layout = Layout.on_device(found, counts, of_node)
-    _check_edges(known, edge_index, of_node)
+        layout = Layout.on_device(found, counts, graph_of_node)
+    _check_edges(known, edge_index, graph_of_node)
     symmetric = known.get("symmetric", True)
     if not known.get("unique", True):
         if transpose:
@@ -109,10 +109,10 @@ def _reversed(key: Tensor, num_nodes: int) -> Tensor:
 def _symmetric(key: Tensor, values: Tensor | None, num_nodes: int) -> Tensor:
     """Whether every entry has its reverse, with the same value; `key` is sorted and has no duplicates: [] bool."""
     backward = _reversed(key, num_nodes)
-    place = torch.searchsorted(key, backward).clamp(max=len(key) - 1)
-    same = key.index_select(0, place) == backward
+    position = torch.searchsorted(key, backward).clamp(max=len(key) - 1)
+    same = key.index_select(0, position) == backward
     if values is not None:
-        same &= values.index_select(0, place) == values
+        same &= values.index_select(0, position) == values
     return same.all()
 
 
@@ -171,16 +171,16 @@ def _check_shapes(
             )
 
 
-def _check_edges(known: dict[str, bool], edge_index: Tensor, of_node: Tensor) -> None:
+def _check_edges(known: dict[str, bool], edge_index: Tensor, graph_of_node: Tensor) -> None:
     """Raise a DataError that names the first wrong edge."""
     if not known.get("exist", True):
-        low, high, last = int(edge_index.min()), int(edge_index.max()), of_node.shape[0] - 1
+        low, high, last = int(edge_index.min()), int(edge_index.max()), graph_of_node.shape[0] - 1
         raise DataError(
             f"expected node numbers from 0 to {last}, got {low if low < 0 else high}: "
             "are nodes counted from 1, or is edge_index that of another batch?"
         )
     if not known.get("within", True):
-        ends = of_node[edge_index]  # [2, E]
+        ends = graph_of_node[edge_index]  # [2, E]
         edge = int((ends[0] != ends[1]).nonzero()[0])
         (source, target), (here, there) = edge_index[:, edge].tolist(), ends[:, edge].tolist()
         raise DataError(

@@ -43,22 +43,22 @@ def from_padded(adj: Tensor, mask: Tensor | None) -> tuple[DenseGraphs, Tensor |
     graphs, size = adj.shape[:2]
     if mask is None:
         counts = torch.full((graphs,), size, device=adj.device)
-        of_row = torch.arange(graphs, device=adj.device).repeat_interleave(
+        graph_of_row = torch.arange(graphs, device=adj.device).repeat_interleave(
             size, output_size=graphs * size
         )
-        layout = Layout.on_device([size] * graphs, counts, of_row)
+        layout = Layout.on_device([size] * graphs, counts, graph_of_row)
         return DenseGraphs.from_adj(layout, adj.mT.reshape(graphs * size, size)), None
     counts = mask.sum(1)  # [B]
     sizes = counts.tolist()
-    of_row = torch.arange(graphs, device=adj.device).repeat_interleave(
+    graph_of_row = torch.arange(graphs, device=adj.device).repeat_interleave(
         counts, output_size=sum(sizes)
     )
-    layout = Layout.on_device(sizes, counts, of_row)
+    layout = Layout.on_device(sizes, counts, graph_of_row)
     order = (~mask).byte().argsort(dim=1, stable=True)  # [B, n]: nodes first
-    row = of_row * size + order[of_row, layout.index_in_graph]  # [N]
-    columns = order[:, : layout.largest].index_select(0, of_row)  # [N, W]
+    row = graph_of_row * size + order[graph_of_row, layout.index_in_graph]  # [N]
+    columns = order[:, : layout.largest].index_select(0, graph_of_row)  # [N, W]
     block = adj.mT.flatten(0, 1).index_select(0, row).gather(1, columns)  # [N, W]
-    outside = torch.arange(layout.largest, device=adj.device) >= counts[of_row][:, None]
+    outside = torch.arange(layout.largest, device=adj.device) >= counts[graph_of_row][:, None]
     return DenseGraphs.from_adj(layout, block.masked_fill(outside, 0)), row
 
 

@@ -1,4 +1,4 @@
-"""What the clusters of a trained model look like (section 4.4 of the paper). Names are imported on first use."""
+"""Measures of the clusters of a trained model (section 4.4 of the paper). Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 

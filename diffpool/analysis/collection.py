@@ -49,13 +49,13 @@ class Summary:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the clusters of a model look like on a collection of graphs."""
+    """The measures of the clusters of a model on a collection of graphs."""
 
     method: str
     trained_on: str
     graphs: int
-    structure: Summary  # of the graphs, without the model
-    poolings: tuple[Summary, ...]  # of the clusters of the input nodes after each pooling
+    structure: Summary  # measures of the graphs, which do not depend on the model
+    poolings: tuple[Summary, ...]  # measures of the clusters of the input nodes after each pooling
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -76,7 +76,7 @@ def analyze(
     """Analyze the clusters of a model; of an ensemble, those of its first member.
 
     `graphs` may be the parts of a collection that does not fit into memory. `communities` [N]: the planted community of
-    every node, if they are known. `watch` is called with the number of graphs that are done. Graphs without nodes are
+    every node, if they are known. `watch` is called with the number of graphs analyzed so far. Graphs without nodes are
     skipped.
     """
     architecture = model.card.parts[0].architecture

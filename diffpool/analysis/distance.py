@@ -1,7 +1,7 @@
 """Are distant nodes in the same cluster, and are they alike?
 
 Two nodes are far apart if their distance is more than twice the number of convolutions of the pooling network, or if
-no path joins them: no node is within reach of both.
+no path joins them: no node is in the receptive field of both.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ def pair_measures(graph: Graph, s: np.ndarray, labels: np.ndarray) -> dict[str, 
         for name, values in (("far_alike", views), ("far_features_alike", features)):
             if (base := float(values[outside].mean())) > 0:
                 measures[name] = float(values[inside].mean()) / base
-    rows_of_s = np.sqrt(_squared_distances(s, rows)[other])
-    of_views = np.sqrt(views[other])
-    if rows_of_s.std() > 1e-6 and of_views.std() > 1e-6:
-        measures["view_correlation"] = float(np.corrcoef(rows_of_s, of_views)[0, 1])
+    assignment_distances = np.sqrt(_squared_distances(s, rows)[other])
+    view_distances = np.sqrt(views[other])
+    if assignment_distances.std() > 1e-6 and view_distances.std() > 1e-6:
+        measures["view_correlation"] = float(
+            np.corrcoef(assignment_distances, view_distances)[0, 1]
+        )
     twins = (graph.colors[rows][:, None] == graph.colors[None]) & other
     measures["far_twins"] = float((twins & far).any(1).mean())
     if twins.any():

@@ -24,7 +24,7 @@ class Graph:
 
     adjacency: csr_array  # [n, n], with the edge weights
     x: np.ndarray  # [n, F]
-    hops: int  # number of convolutions in the first pooling network: how far its nodes see
+    hops: int  # number of convolutions in the first pooling network: the radius of its receptive field
     planted: np.ndarray | None = None  # [n]: the community of each node
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-MOST = 0.9  # share of the nodes in `clusters_of_most`
+COVERED_SHARE = 0.9  # share of the nodes in `clusters_of_most`
 
 
 def composed(assignments: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -40,7 +40,7 @@ def usage_measures(s: np.ndarray) -> dict[str, float]:
         "used": float(used.sum()),
         "used_share": float(used.mean()),
         "effective": float(np.exp(-(shares * np.log(shares)).sum())),
-        "clusters_of_most": float(np.searchsorted(shares.cumsum(), MOST - 1e-9) + 1),
+        "clusters_of_most": float(np.searchsorted(shares.cumsum(), COVERED_SHARE - 1e-9) + 1),
         "largest": float(shares[0]),
         "used_peak": float(peaks[used].mean()),
     }

@@ -26,7 +26,7 @@ def view_colors(
 
     Two nodes have the same color exactly if their features, those of their neighbors, and so on, are the same (with
     the same edge weights): no GNN with this many layers can tell them apart. With `proportions`, only the proportions
-    of the colors among the neighbors count, which is what a GNN that takes means can see at best.
+    of the colors among the neighbors count, which is what a GNN that averages can distinguish at best.
     """
     target = np.repeat(np.arange(len(x)), np.diff(adjacency.indptr))
     weights = _numbered(adjacency.data[:, None])
@@ -44,8 +44,8 @@ def view_colors(
 def identifiability(adjacency: csr_array, x: np.ndarray, hops: int) -> dict[str, float]:
     """The shares of nodes that differ from all other nodes of their graph.
 
-    `unique_features`: by their own features. `unique_views` and `unique_means`: by what a GNN with `hops` layers can
-    see at best, with any aggregation and with means.
+    `unique_features`: by their own features. `unique_views` and `unique_means`: by what a GNN with `hops` layers
+    can distinguish at best, with any aggregation and with means.
     """
     return {
         "unique_features": _unique(_numbered(x)),

@@ -1,4 +1,4 @@
-"""What only the comparison rows of the paper's tables need.
+"""Code that only the comparison methods of the paper's tables need.
 
 - `graph_kernels`: graphlet, shortest-path and Weisfeiler-Lehman kernels, and their SVM
 - `graclus`: the clusters of DiffPool-Det; `fixed_clusters`: pooling with them, and two controls

@@ -1,4 +1,4 @@
-"""The command `diffpool analyze`: what the clusters of a trained model look like."""
+"""The command `diffpool analyze`: measures of the clusters of a trained model."""
 
 from __future__ import annotations
 
@@ -122,7 +122,9 @@ def analyze(
     from diffpool.training import load_model
 
     if out is not None and (out.is_dir() or not out.resolve().parent.is_dir()):
-        raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+        raise SettingError(
+            f"expected --out to be a file in a folder that exists, got {out}: create the folder first"
+        )
     if max_graphs is not None and max_graphs < 1:
         raise SettingError(f"expected --max-graphs to be at least 1, got {max_graphs}")
     shown = progress_console(quiet, stderr=as_json)

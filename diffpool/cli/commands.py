@@ -1,4 +1,4 @@
-"""The commands of `diffpool`: each has a file of its own and a line here.
+"""The commands of `diffpool`: each has its own file and a line here.
 
 Modules that import NumPy or torch are imported inside the functions that need them, so that help, completion and error
 messages appear at once.

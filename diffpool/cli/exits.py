@@ -1,4 +1,4 @@
-"""How a command ends if it does not succeed: one line on standard error, and the exit code."""
+"""How a command fails: one line on standard error, and the exit code."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def resumable(finished: str = "folds are recorded") -> Iterator[None]:
 
 
 def check_completion(words: list[str]) -> None:
-    """The script for completion names the program: `python -m diffpool` is no name."""
+    """Raise an error for `python -m diffpool`: the completion script needs the name of a program."""
     for option in ("--install-completion", "--show-completion"):
         if option in words[1:] and Path(words[0]).name == "__main__.py":
-            _complain(f"completion is for the installed command: run `diffpool {option}`")
+            _complain(f"completion works for the installed command only: run `diffpool {option}`")
 
 
 def _end_silently() -> NoReturn:
-    """The reader of the output, such as `head`, has exited: so does the command."""
+    """Exit without a message, because the reader of the output, such as `head`, has exited."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(BROKEN_PIPE)
 
@@ -80,7 +80,7 @@ def _complain_about_memory(error: Exception) -> None:
 
 
 def _no_number(error: Any) -> str | None:
-    """The message about an option whose value is not a number, in the words of the other messages."""
+    """The message about an option whose value is not a number, in the style of the other messages."""
     found = re.search(r"valid (integer|float|number)", str(getattr(error, "message", "")))
     option = getattr(error, "param", None)
     if found is None or option is None:

@@ -224,7 +224,7 @@ ModelDir = Annotated[Path, typer.Argument(help="A model directory written by `di
 Resume = Annotated[
     bool,
     typer.Option(
-        "--resume", help="Continue the interrupted training in OUT, with the same settings."
+        "--resume", help="Continue the interrupted training run in OUT, with the same settings."
     ),
 ]
 Grid = Annotated[

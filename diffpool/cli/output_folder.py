@@ -38,7 +38,7 @@ def check_out(out: Path, overwrite: bool) -> None:
 
     if not overwrite and (out / CHECKPOINT).exists() and (out / "config.json").exists():
         raise SettingError(
-            f"{out} already holds a model, of an interrupted training: continue it with --resume, replace it with "
+            f"{out} already holds the model of an interrupted training run: continue it with --resume, replace it with "
             "--overwrite, or choose another directory"
         )
     with reserve_directory(out, overwrite):

@@ -1,4 +1,4 @@
-"""The picture that a training ends with: a test graph and its coarsened graphs."""
+"""The picture at the end of training: a test graph and its coarsened graphs."""
 
 from __future__ import annotations
 

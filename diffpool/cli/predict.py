@@ -150,7 +150,9 @@ def _check_predictions_file(out: Path, form: str | None) -> None:
             f"expected --out to be a file, got the folder {out}: add a name, such as {out / 'predictions.csv'}"
         )
     if not out.resolve().parent.is_dir():
-        raise SettingError(f"expected --out to be a file in a folder that exists, got {out}")
+        raise SettingError(
+            f"expected --out to be a file in a folder that exists, got {out}: create the folder first"
+        )
     regular = out.is_file() or not out.exists()  # a device has its own message
     if form is None and regular and out.suffix not in (".csv", ".jsonl", ".txt"):
         raise SettingError(

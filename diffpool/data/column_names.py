@@ -33,7 +33,7 @@ class ColumnNames:
             raise ValueError(f"expected the names of {', '.join(tables)}, got {values!r}")
         for names in values.values():
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise ValueError(f"{names!r} is not a list of words")
+                raise ValueError(f"{names!r} is not a list of strings")
         return cls(**{table: tuple(values[table]) for table in tables})
 
 

@@ -1,8 +1,8 @@
 """Node and edge features: which columns X has. The choice is made once for a data set and saved with every model.
 
 Attributes and log-degrees are standardized by the model itself (`nn.Standardize`), with the mean and standard deviation
-of its training graphs. Here they are raw, except for columns that float32 could not represent well: these are stored in
-units of their own (`Unit`), which the standardization cancels.
+of its training graphs. Here they are raw, except for columns that float32 could not represent well: these are stored
+in separate units (`Unit`), which the standardization cancels.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[Any], dict
 
 
 def _typed_cell(value: Any) -> Any:
-    """A word, number or boolean that JSON has, or None; other values as text."""
+    """A value as JSON can store it: a string, number, boolean or None; other values as text."""
     if isinstance(value, str):
         return value.strip()
     finite = not isinstance(value, float) or math.isfinite(value)

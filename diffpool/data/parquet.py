@@ -12,7 +12,7 @@ from diffpool.errors import DataError
 ROWS = 1000  # in memory at a time
 MAX_BYTES = 1 << 28  # per row, as in a line of JSON
 VALUE_BYTES = 8  # of a number in memory
-PREFIXES = "DELTA_BYTE_ARRAY"  # an encoding in which a few bytes are a long word
+PREFIXES = "DELTA_BYTE_ARRAY"  # an encoding in which a few bytes can stand for a long string
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -60,7 +60,7 @@ def _check_sizes(path: Path, about: Any, limit: int) -> None:
     for chunk in _chunks(about):
         if PREFIXES in chunk.encodings:
             raise DataError(
-                f"{path}: the column {chunk.path_in_schema} has the encoding {PREFIXES}, which can hide long words. "
+                f"{path}: the column {chunk.path_in_schema} has the encoding {PREFIXES}, which can hide long strings. "
                 "Write the file with the default encoding."
             )
 
@@ -74,7 +74,7 @@ def _chunks(about: Any) -> Iterator[Any]:
 
 
 def _size(batch: Any) -> int:
-    """The bytes of the values of some rows, with every word as often as it occurs."""
+    """The bytes of the values of some rows; a string counts as often as it occurs."""
     return sum(map(_array_size, batch.columns))
 
 
@@ -95,7 +95,7 @@ def _array_size(array: Any) -> int:
 
 
 def _open(path: Path, texts: Sequence[str] = ()) -> Any:
-    """The file. In these columns, words that occur several times are in memory once."""
+    """The file. In these columns, equal strings are stored once in memory."""
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:

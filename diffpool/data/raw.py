@@ -28,7 +28,7 @@ NUMBERS = ("node_attributes", "edge_weights", "edge_attributes", "targets")  # t
 
 @dataclass(frozen=True)
 class Skipped:
-    """A row of a file that is no graph and was left out on request."""
+    """A row of a file that is not a graph and was left out on request."""
 
     index: int  # number of graphs before it
     where: str  # in the file, such as `line 7`
@@ -60,7 +60,7 @@ class RawGraphs:
     names: ColumnNames | None = (
         None  # of the columns of the node and edge tables, if they have names
     )
-    skipped: tuple[Skipped, ...] = ()  # rows of the file that are not among these graphs
+    skipped: tuple[Skipped, ...] = ()  # rows of the file that were left out
 
     @classmethod
     def from_edges(

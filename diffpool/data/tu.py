@@ -99,8 +99,8 @@ def _check_indicator(files: TUFiles, graph_of_node: np.ndarray, lines: dict[str,
         message = f"expected graph numbers in ascending order, got {value} after {before}. Sort the nodes by graph."
         raise _fault(files, part, back[0], message)
     gap = np.flatnonzero(step > 1)
-    of_graphs = [count for part, count in lines.items() if part.startswith("graph")]
-    if len(gap) and all(count < graph_of_node[-1] for count in of_graphs):
+    line_counts = [count for part, count in lines.items() if part.startswith("graph")]
+    if len(gap) and all(count < graph_of_node[-1] for count in line_counts):
         missing = graph_of_node[gap[0]] - step[gap[0]] + 1
         message = (
             f"expected graph {missing}, got {missing + step[gap[0]] - 1}. Number the graphs without gaps, or add "

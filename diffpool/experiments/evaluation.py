@@ -136,8 +136,8 @@ def evaluate_kernel(
                 f"kernels need classes, but {raw.name} has targets: use a neural network, such as diffpool"
             )
         raise DataError(f"{raw.name} has no classes: the evaluation needs the class of every graph")
-    made = make_folds(raw.classes.codes[:, 0], repeats, seed, folds)
-    run = SvmRun(method, protocol, raw.undirected(), made, seed, Path(out), watch)
+    outer_folds = make_folds(raw.classes.codes[:, 0], repeats, seed, folds)
+    run = SvmRun(method, protocol, raw.undirected(), outer_folds, seed, Path(out), watch)
     append_records(out, [])
     path = checkpoint_path(out, run.heading.key)  # no such file is written: it names the lock
     if run.records.complete:

@@ -27,7 +27,7 @@ class Method:
 
 
 def title(method: Method) -> str:
-    """The name in records and tables: an ensemble is a row of its own."""
+    """The name in records and tables: an ensemble has its own row."""
     members = method.training.ensemble
     return method.name if members == 1 else f"{method.name}, ensemble of {members}"
 

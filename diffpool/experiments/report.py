@@ -144,14 +144,14 @@ def _epochs(report: dict[str, Any]) -> str:
 
 
 def early_stop(epochs: int, patience: int, monitor: str) -> str:
-    """Why a training stopped before its last epoch."""
+    """Why training stopped before its last epoch."""
     waited = "1 epoch" if patience == 1 else f"{patience} epochs"
     better = "lower validation loss" if monitor == "loss" else "higher validation accuracy"
     return f"stopped after epoch {epochs}: no {better} for {waited}"
 
 
 def _ending(report: dict[str, Any]) -> str:
-    """A sentence about a training that ended before its last epoch."""
+    """A sentence about training that ended before its last epoch."""
     training = report["settings"]["training"]
     if report["interrupted"]:
         return (

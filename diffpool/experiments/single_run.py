@@ -314,10 +314,10 @@ def _test(
 
 
 class _Progress:
-    """What a training leaves in its directory: a line of metrics.jsonl for each epoch, and a checkpoint.
+    """What a training run writes to its directory: a line of metrics.jsonl for each epoch, and a checkpoint.
 
-    The files of an earlier training stay until the end of the first epoch. A file that cannot be written does not end
-    the training: there is one warning, and the next epoch tries again. The checkpoint contains the metrics, too:
+    The files of an earlier run stay until the end of the first epoch. A file that cannot be written does not end
+    training: there is one warning, and the next epoch tries again. The checkpoint contains the metrics, too:
     metrics.jsonl is never read.
     """
 
@@ -342,10 +342,10 @@ class _Progress:
         if not found.cohort:
             finished = (folder / CONFIG).exists()
             advice = "training is finished, use --overwrite" if finished else "remove --resume"
-            raise SettingError(f"there is no interrupted training in {folder}: {advice}")
+            raise SettingError(f"there is no interrupted training run in {folder}: {advice}")
         if found.tasks != (self.key,):
             raise SettingError(
-                f"the settings or data differ from those of the interrupted training in {folder}: "
+                f"the settings or data differ from those of the interrupted training run in {folder}: "
                 "repeat its command and add --resume (only epochs and patience may change), or remove --resume"
             )
         rows = list(found.epochs)
@@ -363,7 +363,7 @@ class _Progress:
             self.write_metrics(rows)
         if len(rows) == 1:
             with self._warning(self.checkpoint):
-                remove_checkpoint(self.checkpoint)  # of an earlier training
+                remove_checkpoint(self.checkpoint)  # of an earlier run
         if time.monotonic() - self.saved >= CHECKPOINT_SECONDS:
             self.save(rows, state)
 
@@ -393,7 +393,7 @@ class _Progress:
         except OSError as error:
             if path not in self.warned:
                 self.warned.add(path)
-                message = f"cannot write {path} ({error.strerror}): the training continues"
+                message = f"cannot write {path} ({error.strerror}): training continues"
                 warnings.warn(message, stacklevel=5)
 
 

@@ -61,4 +61,4 @@ class KernelStatus:
 
 Watch = Callable[[Status], None]
 KernelWatch = Callable[[KernelStatus], None]
-Notify = Callable[[str], None]  # takes a message to show to the user
+Notify = Callable[[str], None]  # called with a message for the user

@@ -45,7 +45,7 @@ from diffpool.training.ensemble import mean_outputs
 from diffpool.training.model_directory import Model, Part
 
 TRIALS, MEMBERS = 24, 10
-MOST_TRIALS = 1000  # if only the time limits them
+MAX_TRIALS = 1000  # if only the time limits them
 MAX_MEMBERS = 1000
 RECORDS = "record.jsonl"  # in the model directory: what `diffpool evaluate` would record
 
@@ -176,7 +176,7 @@ def search_protocol(
             "spread or at random"
         )
     if trials is None and points != "grid":
-        trials = TRIALS if max_seconds is None else MOST_TRIALS
+        trials = TRIALS if max_seconds is None else MAX_TRIALS
     return Nested(
         grid=space_for(method) if space is None else space,
         trials=trials,

@@ -147,7 +147,9 @@ class GraphClassifier(nn.Module):
         down = Descent([level], [], [], {})
         layouts: Sequence[Layout | None] = self.plan(graphs) if plan is None else plan
         if any(layout is not None and len(layout) != len(graphs) for layout in layouts):
-            raise DataError(f"expected the plan of these {len(graphs)} graphs, got another one")
+            raise DataError(
+                f"expected the plan of these {len(graphs)} graphs, got another one: call plan(graphs) for every batch"
+            )
         layouts = layouts or [None] * len(self.poolers)  # the poolers choose the clusters
         if self.inputs is not None:
             x = self.inputs(x)

@@ -45,7 +45,7 @@ class EdgeSage(nn.Module):
         if len(graphs.channels) != self.channels:
             raise DataError(
                 f"expected {self.channels} edge features, got {len(graphs.channels)}: "
-                "give every edge the features that the model was made for"
+                "give every edge the features that the model was built for"
             )
         sums = [graphs.propagate(x)]
         sums += [graphs.propagate_channel(c, x) for c in range(self.channels)]

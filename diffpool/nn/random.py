@@ -2,7 +2,7 @@
 
 A number is a function of the seed of its model, the number of steps that the model has taken, the layer, and the row
 and column within the model's batch. It does not depend on other models, the device, or previous draws. So a model draws
-the same numbers in a cohort as it does alone, and every replay of a recorded step draws new ones.
+the same numbers in a cohort as it does alone, and different ones in every step.
 """
 
 from __future__ import annotations

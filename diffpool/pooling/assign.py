@@ -1,4 +1,4 @@
-"""Call the assignment network of `DiffPooling`, which may be any module that returns logits."""
+"""Calls of the assignment network of `DiffPooling`, which may be any module that returns logits."""
 
 from __future__ import annotations
 

@@ -31,21 +31,23 @@ def check_settings(
     }
     for name, value in counts.items():
         if value is not None and (not isinstance(value, int) or value < 1):
-            hint = ": a module goes to assign=…" if isinstance(value, nn.Module) else ""
+            hint = ": pass a module as assign=…" if isinstance(value, nn.Module) else ""
             raise SettingError(
                 f"expected {name} to be an integer of at least 1, got {value!r}{hint}"
             )
     if ratio is not None and not 0 < ratio <= 1:
-        raise SettingError(f"expected a ratio above 0 and up to 1, got {ratio!r}")
+        raise SettingError(f"expected a ratio above 0 and at most 1, got {ratio!r}")
     if ratio is not None and num_clusters is not None:
         raise SettingError(
             "expected num_clusters or ratio, got both: to limit the clusters of large graphs, use max_clusters"
         )
     if ratio is None and (max_clusters is not None or min_clusters != 1):
-        raise SettingError("expected max_clusters and min_clusters only with a ratio, got no ratio")
+        raise SettingError(
+            "expected max_clusters and min_clusters only with a ratio, got no ratio: add a ratio or leave them out"
+        )
     if max_clusters is not None and min_clusters > max_clusters:
         raise SettingError(
-            f"expected min_clusters up to max_clusters, got {min_clusters} and {max_clusters}"
+            f"expected min_clusters to be at most max_clusters, got {min_clusters} and {max_clusters}"
         )
     if in_channels is not None and assign is not None:
         raise SettingError(
@@ -58,8 +60,8 @@ def check_settings(
         )
     if in_channels is not None and num_clusters is None and max_clusters is None:
         raise SettingError(
-            "expected the number of outputs of the assignment network: give num_clusters, or max_clusters with a ratio "
-            "(the ratio times the nodes of the largest graph)"
+            "expected num_clusters, or max_clusters with a ratio, got neither: the assignment network needs a number "
+            "of outputs (with a ratio, give the ratio times the number of nodes of the largest graph)"
         )
     if losses not in ("paper", "pyg"):
         raise SettingError(f"expected losses to be 'paper' or 'pyg', got {losses!r}")

@@ -1,4 +1,4 @@
-"""Functions that `torch.compile` leaves as they are."""
+"""Functions that `torch.compile` does not compile."""
 
 from __future__ import annotations
 

@@ -69,18 +69,19 @@ def read_level(
         check_padded(x, edge_index, mask)
         if not alone:
             raise DataError(
-                "expected no batch, edge_weight, edge_attr or batch_size with adj [B, n, n], which has them: "
+                "expected no batch, edge_weight, edge_attr or batch_size with adj [B, n, n], which contains them: "
                 "leave them out"
             )
         graphs, nodes = from_padded(edge_index.to(dtype), mask)
         return Level(graphs, nodes=nodes, padded=x.shape[1])
     if mask is not None:
         raise DataError(
-            "expected a mask only with adj [B, n, n]: leave it out, batch has its place"
+            "expected a mask only with adj [B, n, n], got one with edge_index: leave it out, and pass batch instead"
         )
     if edge_attr is not None and edge_attr.shape[:1] != edge_index.shape[1:]:
         raise DataError(
-            f"expected one row of edge_attr for each of {edge_index.shape[-1]} edges, got {list(edge_attr.shape)}"
+            f"expected one row of edge_attr for each of {edge_index.shape[-1]} edges, got {list(edge_attr.shape)}: "
+            "pass the edge_attr of these edges"
         )
     sizes = [x.shape[0]] if batch is None else None
     if edge_weight is not None and edge_weight.requires_grad and torch.is_grad_enabled():
@@ -106,7 +107,7 @@ def _in_precision(graphs: Graphs, dtype: torch.dtype) -> Graphs:
 def _not_edges(value: Any) -> DataError:
     hint = "convert it with torch_geometric.utils.to_edge_index"
     if hasattr(value, "edge_index"):
-        hint = "pass x, edge_index and batch of it: pool(data.x, data.edge_index, data.batch)"
+        hint = "pass its x, edge_index and batch: pool(data.x, data.edge_index, data.batch)"
     return DataError(
         f"expected edge_index [2, E], adj [B, n, n] or graphs, got {type(value).__name__}: {hint}"
     )

@@ -41,11 +41,11 @@ class DiffPooling(nn.Module):
     The assignment S is the softmax of the logits of a network:
 
     - With `in_channels`, the layer has its own: GraphSAGE with `num_layers` layers, l2 and batch normalization.
-    - `assign` is a module of your own. It is called by the names in its `forward`: with `edge_index` (PyTorch
+    - `assign` is your own module. The arguments of its `forward` determine how it is called: with `edge_index` (PyTorch
       Geometric's convolutions and models) as `assign(x, edge_index)`, and with `edge_weight`, `edge_attr`, `batch` and
       `batch_size` if it takes them; with `adj` (its dense layers) as `assign(x, adj, mask)`; with `graphs`
       (`diffpool.nn`) as `assign(graphs, x)`; any other (an MLP) as `assign(x)`. It returns logits [N, clusters].
-    - Without both, logits are passed to each call: `pool(x, edge_index, batch, s=logits)`.
+    - Without either, logits are passed to each call: `pool(x, edge_index, batch, s=logits)`.
 
     Args:
         in_channels: number of features that the layer's own assignment network reads.
@@ -198,8 +198,8 @@ class DiffPooling(nn.Module):
                     "network with as many outputs"
                 )
             return _cluster_layout(Clusters(width), rows)
-        most = width if self.max_clusters is None else self.max_clusters
-        clusters = _cluster_layout(Clusters(most, self.ratio, self.min_clusters), rows)
+        max_count = width if self.max_clusters is None else self.max_clusters
+        clusters = _cluster_layout(Clusters(max_count, self.ratio, self.min_clusters), rows)
         if clusters.largest > width:
             raise DataError(
                 f"expected logits for the {clusters.largest} clusters of the largest graph, got {width} columns: make "

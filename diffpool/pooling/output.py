@@ -26,7 +26,7 @@ class PoolingOutput:
         out.assignment.of_graph(0)                     S of the first graph: [n_0, k_0]
         out.lift(h)                                    from the clusters back to the nodes: [K, D] → [N, D]
 
-    The coarse graphs come in three formats; each is made when it is first asked for:
+    The coarse graphs are available in three formats; each is computed on first access:
 
         out.edge_index, out.edge_weight, out.batch     for PyTorch Geometric's layers
         out.x_dense, out.adj, out.mask                 for its dense layers: [B, W, D], [B, W, W], [B, W]

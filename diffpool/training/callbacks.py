@@ -1,4 +1,4 @@
-"""Callbacks: functions that are called after every epoch of a training, to log it, show it or stop it."""
+"""Callbacks: functions that are called after every epoch, to log, show or stop training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Callback = Callable[["Epoch"], object]  # what it returns is ignored
 
 
 class StopTraining(Exception):
-    """Raised by a callback to end the training after this epoch. The model has the parameters of its best epoch."""
+    """Raised by a callback to end training after this epoch. The model has the parameters of its best epoch."""
 
 
 def call_all(callbacks: Iterable[Callback], row: Epoch) -> bool:

@@ -193,10 +193,10 @@ class Cohort:
             scores = self.scorer(validation)
         seconds = time.perf_counter() - start
         rows: list[Epoch | None] = [None] * len(self)
-        for m, own_means, own_scores in zip(self.members, means.tolist(), scores, strict=True):
+        for m, model_means, model_scores in zip(self.members, means.tolist(), scores, strict=True):
             if active[m]:
                 try:
-                    rows[m] = self._row(m, own_means, own_scores, seconds)
+                    rows[m] = self._row(m, model_means, model_scores, seconds)
                 except TrainingError:
                     if not self.may_fail:
                         raise

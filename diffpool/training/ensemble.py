@@ -1,4 +1,4 @@
-"""Ensembles: what their members train on, the mean of their outputs, and how uncertain it is."""
+"""Ensembles: the graphs that each member trains on, the mean of the outputs, and its uncertainty."""
 
 from __future__ import annotations
 

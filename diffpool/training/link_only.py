@@ -1,4 +1,4 @@
-"""Training on the link loss alone, before the training on the classes."""
+"""Training on the link loss alone, before training on the classes."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class LossTargets:
 def packed(dataset: GraphDataset) -> Tensor:
     """The classes or targets as one tensor, with the weight of each graph as column 0 if the graphs have weights.
 
-    A step draws rows from a single tensor, on a GPU too. Classes up to 2²⁴ are exact in float32.
+    A training step reads rows of a single tensor, also on a GPU. Classes up to 2²⁴ are exact in float32.
     """
     if dataset.weights is None:
         return dataset.y

@@ -1,4 +1,4 @@
-"""Out-of-memory errors: recognize them, explain them, and free the memory."""
+"""Out-of-memory errors: recognizing them, explaining them, and freeing memory."""
 
 from __future__ import annotations
 

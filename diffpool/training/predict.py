@@ -85,9 +85,9 @@ class TrainedModel:
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes, in the order of the columns of `predict_proba`: [K]. A regression has none."""
+        """The classes, in the order of the columns of `predict_proba`: [K]. A regression model has none."""
         if self.card.regression:
-            raise AttributeError("a regression has no classes_")
+            raise AttributeError("a regression model has no classes_")
         return label_array(self.card.class_names)
 
     def predict(self, graphs: Any) -> np.ndarray:

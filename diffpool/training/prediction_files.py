@@ -23,7 +23,7 @@ from diffpool.training.prediction_scores import PredictionScores
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What was written: the number of graphs, labels unknown to the model, and the scores of labeled graphs."""
+    """A summary of the written file: the number of graphs, labels unknown to the model, scores of labeled graphs."""
 
     count: int
     unseen: Unseen
@@ -33,7 +33,7 @@ class Predictions:
     ] = ()  # messages about graphs with another kind of `y` than the model predicts
     skipped: tuple[
         str, ...
-    ] = ()  # where the input has rows that are no graphs: their prediction is empty
+    ] = ()  # rows of the input that are not graphs: their prediction is empty
 
 
 def write_predictions(
@@ -145,7 +145,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _in_order(raw: RawGraphs) -> list[int | Skipped]:
-    """The numbers of the graphs, and the rows that are no graphs, in the order of the file."""
+    """The numbers of the graphs, and the rows that are not graphs, in the order of the file."""
     return sorted([*range(len(raw)), *raw.skipped], key=_position)
 
 

@@ -83,7 +83,7 @@ def train_step(
 
 
 class EagerSteps:
-    """Runs `step` on one batch after another. `CapturedSteps` has the same interface."""
+    """Runs `step` on each batch in turn. `CapturedSteps` has the same interface."""
 
     def __init__(self, batches: CohortBatches, step: Callable[..., None]):
         self.batches, self.step = batches, step

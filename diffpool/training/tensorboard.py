@@ -34,8 +34,8 @@ class TensorBoard:
         with TensorBoard("runs/tensorboard/first") as log:
             DiffPoolClassifier(callbacks=[log]).fit(graphs, y)
 
-    Every epoch can be seen as soon as it is finished. The events of an earlier training in the same directory are
-    replaced after the first epoch. A full disk ends the log with a warning, and not the training.
+    Every epoch can be seen as soon as it is finished. The events of an earlier run in the same directory are
+    replaced after the first epoch. If the disk is full, logging ends with a warning and training continues.
     """
 
     def __init__(self, directory: str | Path):
@@ -52,7 +52,7 @@ class TensorBoard:
         except OSError as error:
             self._failed = True
             warnings.warn(
-                f"cannot write to {self.directory} ({error.strerror}): the training continues without this log",
+                f"cannot write to {self.directory} ({error.strerror}): training continues without this log",
                 stacklevel=2,
             )
 
@@ -68,7 +68,7 @@ class TensorBoard:
         self._writer.flush()
 
     def close(self) -> None:
-        """Close the file. The next epoch, of another training, starts a new one."""
+        """Close the file. The next epoch, of another run, starts a new one."""
         if self._writer is not None:
             with suppress(OSError):  # a full disk
                 self._writer.close()

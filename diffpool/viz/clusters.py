@@ -37,8 +37,8 @@ SHEET_PANEL, PANEL = 2.0, 3.4  # inches
 MAX_ACROSS = 12.0  # inches
 TITLES, LEGEND = 0.55, 0.45  # inches for the titles of a graph and its levels, and for the legend
 RATIOS = (0.35, 1.0)  # of the height of a panel to its width
-MANY = 16  # parts of clusters: with more, the small ones are not labeled
-# Places of the lines of a bond across it, by its order; 1.5: aromatic.
+MAX_LABELED = 16  # parts of clusters: with more, the small ones are not labeled
+# Offsets of the lines of a bond across its direction, by bond order; 1.5: aromatic.
 SHIFTS: dict[float, tuple[float, ...]] = {1: (0,), 1.5: (-1, 1), 2: (-1, 1), 3: (-1.5, 0, 1.5)}
 # Corners and rotation of the polygon for each node label, and the marker in the legend; 0 corners: a disc.
 SHAPES = (
@@ -62,7 +62,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Frame:
-    """What the panels of a graph show: all levels have the same scale, so that positions and areas can be compared."""
+    """The area that the panels of a graph show, equal for all levels: positions and areas can be compared."""
 
     left: float
     bottom: float
@@ -94,7 +94,7 @@ def draw_clusters(
     A node of the input has the color of its cluster: its first choice in the assignment matrix. The color of a coarser
     node is a mixture of those of its members, its area is proportional to the number of input nodes that it
     represents, and the width of an edge grows with its weight. Dotted lines surround connected nodes of one cluster.
-    Clusters that are no node's first choice are not drawn.
+    Clusters that are not the first choice of any node are not drawn.
 
     Args:
         model: A fitted estimator, a `TrainedModel` or a model directory; or a network, for graphs with features.
@@ -248,8 +248,8 @@ def _draw_nodes(
     for position, radius, color, symbol in zip(
         panel.positions, panel.radii, colors, symbols, strict=False
     ):
-        room = 2 * radius * points / max(1.0, 0.62 * len(symbol))
-        size = min(0.72 * room, 11.0)
+        available = 2 * radius * points / max(1.0, 0.62 * len(symbol))
+        size = min(0.72 * available, 11.0)
         fits = size >= LABEL_POINTS * 0.72
         axes.text(
             position[0],
@@ -291,11 +291,11 @@ def _draw_outlines(
         if len(region.nodes) > 1:
             others = np.delete(panel.positions, region.nodes, axis=0)
             line.draw(axes, next_level.colors[region.cluster].clip(0, 1), others)
-        many = len(found) > MANY and region.cluster in named and len(region.nodes) < 3
+        many = len(found) > MAX_LABELED and region.cluster in named and len(region.nodes) < 3
         if not labeled or many:
             continue
         named.add(region.cluster)
-        position = line.place_outside(0.6 * size / points, np.array(taken))
+        position = line.point_outside(0.6 * size / points, np.array(taken))
         taken.append(position)
         axes.text(
             float(position[0]),

@@ -25,7 +25,7 @@ PANELS = (
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The metrics of one training, by epoch."""
+    """The metrics of one training run, by epoch."""
 
     name: str
     rows: list[dict[str, Any]]
@@ -77,8 +77,8 @@ def _is_epoch(row: dict[str, Any]) -> bool:
 def draw_curves(curves: Sequence[Curves], path: str | Path) -> None:
     """Loss and accuracy of the training and validation graphs by epoch.
 
-    Several trainings, such as those of several folds or seeds, are thin lines. Thick lines are their means and bands
-    their standard deviations, up to the last epoch that all of them reached.
+    Several training runs, for example of several folds or seeds, are thin lines. Thick lines are their means and
+    bands their standard deviations, up to the last epoch that all of them reached.
     """
     panels = [
         panel for panel in PANELS if any(np.isfinite(c.column(panel[2])).any() for c in curves)
@@ -93,12 +93,12 @@ def draw_curves(curves: Sequence[Curves], path: str | Path) -> None:
         for panel, (title, *columns, factor) in zip(axes, panels, strict=True):
             _panel(panel, curves, columns, factor)
             panel.set(xlabel="epoch", ylabel=title)
-        many = f"mean ± sd of {len(curves)} trainings" if len(curves) > 1 else curves[0].name
-        figure.suptitle(many, fontsize=9)
+        heading = f"mean ± sd of {len(curves)} training runs" if len(curves) > 1 else curves[0].name
+        figure.suptitle(heading, fontsize=9)
 
 
 def spread(curves: Sequence[Curves], column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation over the trainings, up to the last epoch that all of them reached: [epochs] each."""
+    """Mean and standard deviation over the runs, up to the last epoch that all of them reached: [epochs] each."""
     shortest = min(len(curve.rows) for curve in curves)
     table = np.stack([curve.column(column)[:shortest] for curve in curves])
     sd = table.std(0, ddof=1) if len(curves) > 1 else np.zeros(shortest)

@@ -42,7 +42,9 @@ def check_form(path: str | Path) -> None:
             f"write {path.with_suffix('.png')}"
         )
     if not path.resolve().parent.is_dir() or path.is_dir():
-        raise SettingError(f"expected a file in a folder that exists, got {path}")
+        raise SettingError(
+            f"expected a file in a folder that exists, got {path}: create the folder first"
+        )
 
 
 @contextmanager

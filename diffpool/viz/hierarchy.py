@@ -1,4 +1,4 @@
-"""What is drawn of a graph and its coarser graphs: nodes with members, their clusters, sizes and colors."""
+"""The drawn parts of a graph and its coarser graphs: nodes with members, their clusters, sizes and colors."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Level:
 def hierarchy(adjacency: Sequence[np.ndarray], assignments: Sequence[np.ndarray]) -> list[Level]:
     """The levels of one graph, from the adjacency matrix of each level and the assignment matrix of each pooling.
 
-    Clusters without members are left out: those that are no node's first choice. A cluster of the first pooling has a
-    color of its own, which its members share. The color of a coarser node is the mean of the colors of its members,
-    weighted by how much of each member it takes.
+    Clusters without members, those that are not the first choice of any node, are left out. Each cluster of the first
+    pooling has its own color, which its members share. The color of a coarser node is the mean of the colors of its
+    members, weighted by how much of each member it takes.
     """
     columns = [np.arange(len(adjacency[0]))]
     clusters: list[np.ndarray] = []  # of the nodes of each level, as a row of the next one

@@ -1,4 +1,4 @@
-"""Molecules as chemists draw them: the positions of RDKit, element symbols and bond orders."""
+"""Molecules as chemists draw them: RDKit's positions, element symbols and bond orders."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 CELLS = 60  # of the grid for an outline, along a distance of ten radii
-MOST_CELLS = 400
+MAX_CELLS = 400
 DENSE = 4  # edges per node
 
 
@@ -75,7 +75,7 @@ class Outline:
         axes.add_patch(PathPatch(shape, **area))
         axes.add_patch(PathPatch(shape, linestyle="dotted", linewidth=0.9, **line))
 
-    def place_outside(self, distance: float, others: np.ndarray) -> np.ndarray:
+    def point_outside(self, distance: float, others: np.ndarray) -> np.ndarray:
         """A point at this distance outside the line, as far as possible from other points [n, 2]: [2]."""
         step = self.x[1] - self.x[0]
         rows, columns = np.nonzero(np.abs(self.field - distance) <= step)
@@ -93,7 +93,7 @@ def outline(
     nodes = region.nodes
     reach = float(radii[nodes].max()) + margin
     low, high = positions[nodes].min(0) - 2.5 * reach, positions[nodes].max(0) + 2.5 * reach
-    step = max(10 * reach / CELLS, float((high - low).max()) / MOST_CELLS)
+    step = max(10 * reach / CELLS, float((high - low).max()) / MAX_CELLS)
     x, y = (np.arange(low[i], high[i] + step, step) for i in (0, 1))
     field = np.full((len(y), len(x)), 2.5 * reach)
     narrow = 0.6 * float(radii[nodes].min()) + 0.5 * margin

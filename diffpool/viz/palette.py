@@ -35,12 +35,12 @@ def distinct_colors(count: int, by_hue: bool = False) -> np.ndarray:
 
 
 def luminance(colors: np.ndarray) -> np.ndarray:
-    """How bright colors [..., 3] look, from 0 to 1: what is left of them in a gray print."""
+    """How bright colors [..., 3] look, from 0 to 1: their gray level in a grayscale print."""
     return colors @ np.array([0.299, 0.587, 0.114])
 
 
 def text_color(color: np.ndarray) -> str:
-    """Black or white: what is easier to read on this color."""
+    """Black or white, whichever is easier to read on this color."""
     return "white" if luminance(color) < 0.5 else "black"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 MAX_EXACT = 200  # nodes: up to this size, distances in the drawing follow those in the graph
 ROUNDS, MIN_ROUNDS = 300, 30  # of pushing discs apart; fewer for more than 300 nodes
-GOLDEN = np.pi * (3 - np.sqrt(5))  # an angle whose multiples never repeat
+GOLDEN = np.pi * (3 - np.sqrt(5))  # an angle of which no two multiples coincide
 
 
 def force_directed(adjacency: np.ndarray, seed: int = 0) -> np.ndarray:

@@ -20,7 +20,7 @@ TRIAL, MEAN = COLORS[0], COLORS[5]
 
 
 class TrialLike(Protocol):
-    """What is drawn of a trial: see `diffpool.experiments.Trial`."""
+    """The part of a `diffpool.experiments.Trial` that is drawn."""
 
     @property
     def settings(self) -> Mapping[str, Any]: ...

@@ -236,5 +236,5 @@ def test_completion_is_installed_by_the_installed_command_only() -> None:
     for option in ("--install-completion", "--show-completion"):
         result = shell(option)
         assert result.returncode == 2
-        message = f"completion is for the installed command: run `diffpool {option}`"
+        message = f"completion works for the installed command only: run `diffpool {option}`"
         assert result.stderr == f"diffpool: {message}\n"

@@ -207,7 +207,7 @@ def test_ctrl_c_keeps_the_model_and_resume_continues(tmp_path: Path) -> None:
     done = int(found[1])
     assert load_model(out).card.dataset == "graphs"
     refused = str(CliRunner().invoke(app, words).exception)
-    assert f"{out} already holds a model, of an interrupted training: " in refused
+    assert f"{out} already holds the model of an interrupted training run: " in refused
     assert "--resume" in refused
     more = [*words, "--epochs", str(done + 2), "--patience", "100000", "--resume", "--json"]
     result = CliRunner().invoke(app, more)

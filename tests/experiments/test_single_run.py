@@ -195,7 +195,7 @@ def test_without_an_interrupted_training_there_is_nothing_to_resume(
     dataset: GraphDataset, complete: Path, tmp_path: Path
 ) -> None:
     for out in (tmp_path, complete):
-        with pytest.raises(SettingError, match=r"there is no interrupted training in "):
+        with pytest.raises(SettingError, match=r"there is no interrupted training run in "):
             train_once(METHOD, dataset, out, resume=True)
     with pytest.raises(SettingError, match="training is finished, use --overwrite"):
         train_once(METHOD, dataset, complete, resume=True)

@@ -98,7 +98,7 @@ def test_a_folder_that_cannot_be_written_ends_the_log_and_not_the_training(
 ) -> None:
     (tmp_path / "file").touch()
     log = TensorBoard(tmp_path / "file")
-    with pytest.warns(UserWarning, match="cannot write to .*file .*the training continues") as seen:
+    with pytest.warns(UserWarning, match="cannot write to .*file .*training continues") as seen:
         outcome = train_once(METHOD, dataset, callbacks=[log])
     assert len(outcome.epochs) == 3
     assert len([w for w in seen if "cannot write" in str(w.message)]) == 1

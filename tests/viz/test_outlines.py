@@ -30,5 +30,5 @@ def test_an_outline_surrounds_the_discs_of_its_region_and_no_others() -> None:
         assert distance(x, 0) < 0
     assert distance(-0.3, 0) < 0 < distance(-0.5, 0)
     assert distance(3.0, 0) > 0
-    place = line.place_outside(0.3, positions)
-    assert np.linalg.norm(positions - place, axis=1).min() > 0.6
+    point = line.point_outside(0.3, positions)
+    assert np.linalg.norm(positions - point, axis=1).min() > 0.6

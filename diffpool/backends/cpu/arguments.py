@@ -1,4 +1,4 @@
-"""What the C kernels are told about tensors and graphs."""
+"""The arguments of the C kernels that describe tensors and graphs."""
 
 from __future__ import annotations
 

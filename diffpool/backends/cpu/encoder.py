@@ -43,7 +43,7 @@ class _Plan:
         convs: list[Any] = list(encoder.convs)
         steps: list[Any] = list(encoder.steps)
         parts = list(encoder.modules())
-        # Where modules, parameters and buffers may be replaced, and what is there now.
+        # The dictionaries in which modules, parameters and buffers may be replaced, and their current entries.
         self.owners: list[dict[str, Any]] = [
             d for m in parts for d in (m._modules, m._parameters, m._buffers) if d
         ]
@@ -66,7 +66,7 @@ class _Plan:
         self.parameters: list[Any] = []
         self.tensors: list[Any] = []  # the parameters and statistics
         self.statistics: list[tuple[Any, Any]] = []  # of each batch normalization
-        self.shapes: list[tuple[int, ...]] = []  # what the kernel expects them to be
+        self.shapes: list[tuple[int, ...]] = []  # that the kernel expects
         before = self.inputs
         for linear, batch, width in zip(linears, self.batches, self.widths, strict=True):
             parameters = [linear.weight, linear.bias, batch.weight, batch.bias]
@@ -269,13 +269,13 @@ class _Encoders(torch.autograd.Function):
             grad_x = torch.empty_like(x) if needs_x or needs_adj else None
             grad_adj = torch.zeros_like(graphs.adj) if needs_adj else None
             grad_inverse = torch.zeros_like(graphs.inverse_degree) if needs_adj else None
-            of_inputs = (grad_x, grad_adj, grad_inverse)
-            of_parameters = list(
+            grad_inputs = (grad_x, grad_adj, grad_inverse)
+            grad_parameters = list(
                 map(torch.empty_like, network_parameters)
             )  # contiguous: models are apart
-            words += [grads[number].contiguous(), *of_inputs, *of_parameters]
-            input_grads.append(of_inputs)
-            parameter_grads += of_parameters
+            words += [grads[number].contiguous(), *grad_inputs, *grad_parameters]
+            input_grads.append(grad_inputs)
+            parameter_grads += grad_parameters
         _kernels.layers_backward(*words)
         first = input_grads[0]
         for other in input_grads[1:]:

@@ -60,38 +60,38 @@ class _Pool(torch.autograd.Function):
         x, log_sum = logits.new_empty(k, z.shape[1]), logits.new_empty(n)
         degree, inverse = logits.new_empty(2, k).unbind()
         link, entropy = logits.new_empty(2, b).unbind()
-        made = (s, x, pooled, degree, inverse, link, entropy, propagated, gram, log_sum)
+        outputs = (s, x, pooled, degree, inverse, link, entropy, propagated, gram, log_sum)
         work = n * width * (z.shape[1] + 2 * width)
         ctx.threads = num_threads() if work > ALONE else 1
-        words = _Pool.describe(graphs, clusters, logits, z, made)
+        words = _Pool.describe(graphs, clusters, logits, z, outputs)
         _kernels.pool_forward(ctx.threads, *words)
         ctx.graphs, ctx.clusters = graphs, clusters
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(logits, z, *made)
-        return made[:7]
+        ctx.save_for_backward(logits, z, *outputs)
+        return outputs[:7]
 
     @staticmethod
     def describe(
-        graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, made: Sequence[Tensor]
+        graphs: Graphs, clusters: Layout, logits: Tensor, z: Tensor, outputs: Sequence[Tensor]
     ) -> list[Any]:
         """The arguments that `take_pooling` in `kernels.c` reads."""
         norm = graphs.squared_norm if isinstance(graphs, SparseGraphs) else None
         widths = (clusters.total, logits.shape[1], z.shape[1])
         cluster_layout = (clusters.sizes, clusters.starts)
-        return [*describe_graphs(graphs), *widths, *cluster_layout, logits, z, norm, *made]
+        return [*describe_graphs(graphs), *widths, *cluster_layout, logits, z, norm, *outputs]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         graphs, clusters = ctx.graphs, ctx.clusters
-        logits, z, *made = ctx.saved_tensors
+        logits, z, *outputs = ctx.saved_tensors
         given = [None if g is None else g.contiguous() for g in grads]
         grad_logits, grad_z = torch.empty_like(logits), torch.empty_like(z)
         grad_adj = torch.empty_like(graphs.adj) if ctx.needs_input_grad[2] else None
         transposed: list[Any] = []
         if isinstance(graphs, SparseGraphs):
             transposed = [graphs.adj_t.indptr, graphs.adj_t.indices, graphs.adj_t.values]
-        words = _Pool.describe(graphs, clusters, logits, z, made)
+        words = _Pool.describe(graphs, clusters, logits, z, outputs)
         _kernels.pool_backward(
             ctx.threads, *words, *transposed, *given, grad_logits, grad_z, grad_adj
         )

@@ -22,7 +22,7 @@ def _forward(h, out, starts, sizes, ldh, d, ROWS: tl.constexpr, COLUMNS: tl.cons
     graph = tl.program_id(0).to(tl.int64)
     start, n = tl.load(starts + graph), tl.load(sizes + graph)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    most = tl.full((ROWS, COLUMNS), float("-inf"), dtype=tl.float32)
+    highest = tl.full((ROWS, COLUMNS), float("-inf"), dtype=tl.float32)
     for step in range(0, n, ROWS):
         index = step + tl.arange(0, ROWS)
         x = tl.load(
@@ -30,9 +30,9 @@ def _forward(h, out, starts, sizes, ldh, d, ROWS: tl.constexpr, COLUMNS: tl.cons
             mask=(index < n)[:, None] & (column < d)[None, :],
             other=float("-inf"),
         )
-        most = tl.where((x > most) | (x != x), x, most)  # NaN stays NaN
-    largest = tl.max(tl.where(most != most, float("-inf"), most), 0)
-    damaged = tl.max((most != most).to(tl.int32), 0) > 0
+        highest = tl.where((x > highest) | (x != x), x, highest)  # NaN stays NaN
+    largest = tl.max(tl.where(highest != highest, float("-inf"), highest), 0)
+    damaged = tl.max((highest != highest).to(tl.int32), 0) > 0
     largest = tl.where(damaged, float("nan"), tl.where(n > 0, largest, 0.0))
     tl.store(out + graph * d + column, largest, mask=column < d)
 

@@ -40,7 +40,7 @@ def as_raw(
 ) -> RawGraphs:
     """Convert `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or a PyG data set.
 
-    `y` holds a class (a word, integer or boolean) or one or more targets (floats) for each graph. It replaces those
+    `y` holds a class (a string, integer or boolean) or one or more targets (floats) for each graph. It replaces those
     that the graphs carry. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs (by default all
     of them) or tensors of PyG's Data (by default `x` and `edge_attr`) by name. `names` are the attributes that a model
     was trained on (`TrainedModel.names`), which are read instead.

@@ -67,8 +67,8 @@ def from_networkx(
         return f"graph {g}, edge ({u!r}, {v!r})"
 
     tables, found = _tables("node", nodes, node_of_row, node_attributes, names)
-    of_edges, found_in_edges = _tables("edge", edges, edge_of_row, edge_attributes, names)
-    tables |= of_edges
+    edge_tables, found_in_edges = _tables("edge", edges, edge_of_row, edge_attributes, names)
+    tables |= edge_tables
     if parallel and "edge_weights" not in tables:
         tables["edge_weights"] = np.ones(len(edges))  # so that the weight counts parallel edges
     given = _read_y(graphs) if read_y else {}
@@ -148,7 +148,7 @@ def _keys(
     if len(found) < len(keys):
         twice = next(name for name, count in Counter(map(str, keys)).items() if count > 1)
         raise DataError(
-            f"expected attributes of {kind}s with different names, got {twice} as a word and as another value. "
+            f"expected attributes of {kind}s with different names, got {twice} as a string and as another type. "
             "Rename one of them."
         )
     if chosen is None:

@@ -18,7 +18,7 @@ MAX_NAME = 4000  # characters of a class: Python does not write longer integers
 
 
 def with_y(raw: RawGraphs, y: Any) -> RawGraphs:
-    """The graphs with these classes or targets instead of their own; `y` as in `as_raw`."""
+    """The graphs with these classes or targets, which replace their own; `y` as in `as_raw`."""
     values = _listed(y)
     check_count(values, len(raw))
     tables: dict[str, Any] = {"classes": None, "targets": None} | parse_y(values)
@@ -64,7 +64,7 @@ def check_one_type(values: Sequence[Label]) -> None:
         if type(value) is not type(values[0]):
             raise DataError(
                 f"graph {g}: expected classes of one type, like {shortened(values[0])} of graph 0, "
-                f"got {shortened(value)}. Use words, integers or booleans only."
+                f"got {shortened(value)}. Use strings, integers or booleans only."
             )
 
 
@@ -123,7 +123,7 @@ def row_of_y(value: Any) -> list[Any]:
 
 
 def classes(values: list[Any]) -> Categories:
-    """From words, integers and booleans."""
+    """Classes from strings, integers and booleans."""
     check_one_type(values)
     words = [_class_name(g, value) for g, value in enumerate(values)]
     names = Names()

@@ -215,8 +215,8 @@ class Nested(NeuralProtocol):
 
         def task(number: int, inner: int) -> Task:
             index, split = number * len(splits) + inner, splits[inner]
-            made = make_task(plan, repeat, fold, "point", index, split, self.points[number])
-            return replace(made, keep_model=True) if keep else made
+            new_task = make_task(plan, repeat, fold, "point", index, split, self.points[number])
+            return replace(new_task, keep_model=True) if keep else new_task
 
         return [
             [task(number, inner) for inner in range(len(splits))]

@@ -1,4 +1,4 @@
-"""What all protocols for neural networks have in common, besides their tasks and scores."""
+"""The base class of the protocols for neural networks."""
 
 from __future__ import annotations
 

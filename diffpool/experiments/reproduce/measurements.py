@@ -85,7 +85,7 @@ def machine(record: dict[str, Any]) -> str:
     products = f", products in {hardware['products']}" if "products" in hardware else ""
     gpu = f"{hardware['gpu']}{products}; " if hardware["gpu"] else ""
     names = ", ".join(f"{name} {version}" for name, version in versions.items())
+    threads = f"{hardware['threads']} thread{'s' * (hardware['threads'] != 1)}"
     return (
-        f"{gpu}{hardware['cpu']}, {hardware['threads']} threads; {names}; "
-        f"commit {record['commit']}, {record['date']}."
+        f"{gpu}{hardware['cpu']}, {threads}; {names}; commit {record['commit']}, {record['date']}."
     )

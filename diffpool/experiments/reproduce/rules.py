@@ -272,8 +272,7 @@ def appropriate(data: Data) -> Found:
     figure = [f"{show(u, '.1f')} of {show(c, '.1f')}" for u, c in zip(used, allowed, strict=True)]
     communities = data.values("louvain_communities")
     decided = [
-        large / small < most / least
-        for small, large, least, most in zip(*used, *allowed, strict=False)
+        large / small < many / few for small, large, few, many in zip(*used, *allowed, strict=False)
     ]
     return f"{' → '.join(figure)}; Louvain {show(communities, '.1f')}", decided
 

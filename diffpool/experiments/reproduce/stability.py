@@ -264,8 +264,8 @@ def stability_table(
         f"losses; epochs until {100 * SHARE:.0f} % of the final training accuracy (mean ± standard error). "
         "Pre-training: on the link loss alone."
     )
-    if own_changes := {k: v for k, v in (changes or {}).items() if k not in FIXED}:
-        caption += f" {changed_text(own_changes)}."
+    if free_changes := {k: v for k, v in (changes or {}).items() if k not in FIXED}:
+        caption += f" {changed_text(free_changes)}."
     header = ["data set", "training", "accuracy", "sd over seeds", "final loss", "sd over seeds"]
     header.append("epochs to 95 %")
     return PlainTable("stability", caption, header, lines, facts, tuple(notes))
