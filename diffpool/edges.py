@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool.edge_checks import check_edges
 from diffpool.errors import DataError
 from diffpool.layout import Layout, checked_sizes
 from diffpool.segment import Csr
@@ -80,7 +81,10 @@ def sorted_edges(
                 f"{batch_size - 1 if batch_size else 0}, got other numbers: sort the nodes by graph"
             )
         layout = Layout.on_device(found, counts, graph_of_node)
-    _check_edges(known, edge_index, graph_of_node)
+    if not all(known.get(fact, True) for fact in ("exist", "within", "weights")):
+        weights = None if weight is None else weight.detach().double().cpu().numpy()
+        ends = edge_index.cpu().numpy()
+        check_edges(layout.sizes.numpy(), ends[0], ends[1], weights)
     symmetric = known.get("symmetric", True)
     if not known.get("unique", True):
         if transpose:
@@ -169,25 +173,3 @@ def _check_shapes(
                 f"expected `{name}` on {edge_index.device}, like edge_index, got {other.device}: "
                 "move the whole batch with batch.to(device)"
             )
-
-
-def _check_edges(known: dict[str, bool], edge_index: Tensor, graph_of_node: Tensor) -> None:
-    """Raise a DataError that names the first wrong edge."""
-    if not known.get("exist", True):
-        low, high, last = int(edge_index.min()), int(edge_index.max()), graph_of_node.shape[0] - 1
-        raise DataError(
-            f"expected node numbers from 0 to {last}, got {low if low < 0 else high}: "
-            "are nodes counted from 1, or is edge_index that of another batch?"
-        )
-    if not known.get("within", True):
-        ends = graph_of_node[edge_index]  # [2, E]
-        edge = int((ends[0] != ends[1]).nonzero()[0])
-        (source, target), (here, there) = edge_index[:, edge].tolist(), ends[:, edge].tolist()
-        raise DataError(
-            f"expected both ends of an edge in one graph, got edge {edge} from node {source} (graph {here}) to node "
-            f"{target} (graph {there})"
-        )
-    if not known.get("weights", True):
-        raise DataError(
-            "expected finite edge weights of at least 0, got others: remove or replace them"
-        )

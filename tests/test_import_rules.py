@@ -167,7 +167,8 @@ def test_no_module_executes_or_unpickles_data(module: str) -> None:
 PAPER = [
     name
     for name in modules()
-    if name.split(".")[0] in ("equations", "graphs", "layout", "segment", "nn")
+    if name.split(".")[0]
+    in ("equations", "graphs", "edges", "edge_checks", "layout", "segment", "nn")
 ]
 BACKEND_WORDS = r"triton|cuda|\bgpu\b|\btiles?\b|\bstreams?\b|\bkernels?\b|_kernels?\b|native|captur|\baligned\b|openmp"
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from diffpool.data.categories import Categories, numerical_order
 from diffpool.data.column_names import ColumnNames
+from diffpool.edge_checks import check_edges
 from diffpool.errors import DataError
-from diffpool.graphs import check_edges
 
 Table = np.ndarray | Categories
 

@@ -13,8 +13,8 @@ from diffpool.data.raw import (
     RawGraphs,
     check_range,
 )
+from diffpool.edge_checks import check_csr
 from diffpool.errors import DataError
-from diffpool.graphs import check_csr
 
 ADVICE = "Build the graphs with RawGraphs.from_edges."
 

@@ -5,7 +5,6 @@ This module imports scikit-learn, which is slow: import it only where a kernel i
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ import torch
 
 from diffpool.baselines.graph_kernels import gram_matrices
 from diffpool.baselines.graph_kernels.svm import best_choice, quiet, right_by_cost
+from diffpool.cores import usable_cores
 from diffpool.data import Fold, RawGraphs, stratified_folds
 from diffpool.experiments.methods import KernelMethod
 from diffpool.experiments.plan import FoldIndex, derived_seed, fold_indices
@@ -117,7 +117,7 @@ class SvmRun:
             for depth in self.method.depths
             for number in range(len(part.held_out))
         }
-        with quiet(), in_threads(list(calls.values()), jobs or cores()) as futures:
+        with quiet(), in_threads(list(calls.values()), jobs or usable_cores()) as futures:
             by_fold: dict[FoldIndex, dict[int | None, list[Future[list[int]]]]] = {}
             for (index, depth, _), future in zip(calls, futures, strict=True):
                 by_fold.setdefault(index, {}).setdefault(depth, []).append(future)
@@ -193,13 +193,6 @@ class SvmRun:
             seconds_left=seconds_left,
         )
         self.watch(status)
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager

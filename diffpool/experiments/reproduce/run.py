@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diffpool.cores import usable_cores
 from diffpool.errors import DiffPoolError
 from diffpool.experiments.records import append_records, read_records
 from diffpool.experiments.reproduce.cells import DATASETS, Cell
@@ -229,7 +230,7 @@ def _start(cell: Cell, workspace: Workspace, jobs: int) -> _Job:
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{cell.name}.log"
     (folder / f"{cell.name}.failed").unlink(missing_ok=True)
-    threads = max((os.cpu_count() or 1) // jobs, 1)
+    threads = max(usable_cores() // jobs, 1)
     path = os.pathsep.join(filter(None, (str(SOURCE_TREE), os.environ.get("PYTHONPATH"))))
     environment = {"OMP_NUM_THREADS": str(threads), **os.environ, "PYTHONPATH": path}
     environment |= {"PYTHONUNBUFFERED": "1", "COLUMNS": "300", "NO_COLOR": "1"}

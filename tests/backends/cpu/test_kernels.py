@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,25 +165,6 @@ def test_small_batches_limit_pytorch_but_not_the_kernels_to_one_thread(
     assert (torch.get_num_threads(), threads.num_threads()) == (4, 4)
     with threads.threads_for(rows=1e6):
         assert torch.get_num_threads() == 4
-
-
-@pytest.mark.parametrize(
-    ("files", "quota"),
-    [
-        ({"cpu.max": "150000 100000\n"}, 1.5),
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2.0),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
-        ({}, None),
-    ],
-)
-def test_the_quota_of_a_container_is_read(
-    files: dict[str, str], quota: float | None, tmp_path: Path
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert threads.container_quota(tmp_path) == quota
 
 
 # --- odd values and arguments ----------------------------------------------------------------------------------------
