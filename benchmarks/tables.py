@@ -1,4 +1,4 @@
-"""Write the tables in README.md, benchmarks/README.md, results/README.md and docs/ from the records."""
+"""Write the generated parts of README.md, benchmarks/README.md, results/README.md and docs/."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from benchmarks.comparison_tables import (
     speed,
     throughput,
 )
+from benchmarks.module_list import module_list
 from benchmarks.record import last, records_of, where
 from diffpool.experiments import METHODS
 from diffpool.experiments.reproduce import (
@@ -422,6 +423,7 @@ def filled(text: str) -> str:
         "ensembles": ensembles,
         "evaluation_times": evaluation_times,
         "reliability": reliability,
+        "modules": module_list,
         **{
             f"reproduce {name} {protocol}": partial(reproduced, name, protocol)
             for name in ("table1", "table2")
@@ -441,6 +443,7 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "benchmarks" / "README.md",
     ROOT / "docs" / "analysis.md",
+    ROOT / "docs" / "architecture.md",
     ROOT / "docs" / "commands.md",
     ROOT / "docs" / "demo.md",
     ROOT / "docs" / "ensembles.md",

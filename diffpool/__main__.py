@@ -1,4 +1,4 @@
-"""`python -m diffpool` is `diffpool`."""
+"""Run the command line as `python -m diffpool`."""
 
 from diffpool.cli import main
 

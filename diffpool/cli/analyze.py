@@ -1,4 +1,4 @@
-"""The command `diffpool analyze`: measures of the clusters of a trained model."""
+"""`diffpool analyze`: measures of the clusters of a trained model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diffpool data`."""
+"""`diffpool data`: find a data set, check it and describe it."""
 
 from __future__ import annotations
 

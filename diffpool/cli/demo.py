@@ -1,4 +1,4 @@
-"""`diffpool demo`."""
+"""`diffpool demo`: DiffPool and a flat GNN on generated data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diffpool evaluate`."""
+"""`diffpool evaluate`: the accuracy of a method by cross-validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diffpool predict`."""
+"""`diffpool predict`: the predictions of a trained model."""
 
 from __future__ import annotations
 

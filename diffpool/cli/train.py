@@ -1,4 +1,4 @@
-"""`diffpool train`."""
+"""`diffpool train`: a model and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diffpool tune`."""
+"""`diffpool tune`: a search for settings, and an ensemble with the best ones."""
 
 from __future__ import annotations
 

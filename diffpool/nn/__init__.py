@@ -1,3 +1,5 @@
+"""The networks: convolutions, encoders, poolers, classifiers."""
+
 from diffpool.nn.classifier import Clusters, GraphClassifier, Head, Prediction, mlp
 from diffpool.nn.convolutions import Dgcnn, EdgeSage, Gcn, Gin, NodeWise, Sage, SumConv
 from diffpool.nn.encoder import Encoder

@@ -1,4 +1,4 @@
-"""What `DiffPooling` returns."""
+"""The result of `DiffPooling`: the coarser level, in the formats of the next layer."""
 
 from __future__ import annotations
 

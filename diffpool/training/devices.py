@@ -1,4 +1,4 @@
-"""Devices by name."""
+"""The device with a given name."""
 
 from __future__ import annotations
 

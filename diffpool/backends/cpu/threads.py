@@ -1,4 +1,4 @@
-"""The number of CPU threads.
+"""The number of CPU threads of PyTorch and of the C kernels.
 
 PyTorch's threads busy-wait for each other. On small batches they gain little, and they stall for milliseconds whenever
 another process occupies one of the cores. So training on small batches uses one PyTorch thread and leaves the other

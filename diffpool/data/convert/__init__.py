@@ -1,3 +1,5 @@
+"""Conversion of graphs in memory from other libraries."""
+
 from diffpool.data.convert.graphs import as_column, as_raw
 from diffpool.data.convert.values import with_y
 
