@@ -14,7 +14,7 @@ from diffpool.baselines.fixed_clusters import GivenClusters, UniformClusters, gi
 from diffpool.errors import DataError
 from diffpool.graphs import Prepared
 from diffpool.layout import Layout
-from diffpool.nn import Encoder, HardDiffPool, Random, Sage
+from diffpool.nn import DiffPool, Encoder, HardDiffPool, Random, Sage
 from diffpool.nn.poolers.hard import straight_through
 
 
@@ -145,3 +145,11 @@ def test_the_noise_of_a_model_does_not_depend_on_other_models() -> None:
     assert float(drawn.min()) >= 0
     assert float(drawn.max()) < 1
     assert abs(float(drawn.mean()) - 0.5) < 0.01
+
+
+@pytest.mark.parametrize("kind", [DiffPool, HardDiffPool])
+def test_missing_scores_are_explained(kind: type[DiffPool] | type[HardDiffPool]) -> None:
+    batch, clusters = path(), Layout.from_sizes([2])
+    pooler = kind(Encoder(Sage, [1, 2]))
+    with pytest.raises(DataError, match=r"got None: pass pooler\.gnn\(graphs, x, clusters\)"):
+        pooler(batch.sparse, batch.x, None, clusters)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from diffpool import equations
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
-from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler
+from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler, check_scores
 from diffpool.nn.random import LayerRandom
 
 
@@ -28,8 +28,7 @@ class DiffPool(Pooler):
         clusters: Layout,
         random: LayerRandom | None = None,
     ) -> Pooled:
-        assert scores is not None
-        step = equations.pool(graphs, scores, z, clusters)
+        step = equations.pool(graphs, check_scores(scores), z, clusters)
         assignment = Assignment(step.s, graphs.layout, clusters)
         losses = {"link": step.link, "entropy": step.entropy}
         return Pooled(step.graphs, step.x, assignment, losses)

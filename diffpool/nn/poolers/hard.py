@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from diffpool import equations
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout, column_mask
-from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler
+from diffpool.nn.poolers.pooler import Assignment, Pooled, Pooler, check_scores
 from diffpool.nn.random import LayerRandom
 
 
@@ -33,7 +33,7 @@ class HardDiffPool(Pooler):
         clusters: Layout,
         random: LayerRandom | None = None,
     ) -> Pooled:
-        assert scores is not None
+        scores = check_scores(scores)
         rows = graphs.layout
         soft = equations.assignment(scores, rows, clusters)
         drawn = soft

@@ -17,6 +17,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from diffpool import equations
+from diffpool.errors import DataError
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout
 from diffpool.nn.random import LayerRandom
@@ -86,3 +87,12 @@ class Pooler(nn.Module):
         `random` is None in evaluation, and if no random numbers were passed to the classifier.
         """
         raise NotImplementedError
+
+
+def check_scores(scores: Tensor | None) -> Tensor:
+    """The scores [N, W] of a pooler that has a `gnn`."""
+    if scores is None:
+        raise DataError(
+            "expected the scores of the pooler's gnn, got None: pass pooler.gnn(graphs, x, clusters)"
+        )
+    return scores
