@@ -164,6 +164,19 @@ def test_tables_match_the_latest_records(page):
     assert filled(text) == text
 
 
+def test_the_code_shown_as_it_is_now_is_the_code_of_the_package():
+    def lines(text):
+        return "\n".join(line.strip() for line in text.splitlines() if not line.startswith("#"))
+
+    package = "\n".join(lines(path.read_text()) for path in (ROOT / "diffpool").rglob("*.py"))
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    shown = [code for code in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if ", now\n" in code]
+    assert len(shown) == 3
+    for code in shown:
+        for part in code.split("\n\n\n"):
+            assert lines(part).strip() in package
+
+
 def test_paper_to_code_names_things_that_exist():
     import diffpool.architecture as architecture
     import diffpool.builder as builder
