@@ -63,10 +63,10 @@ def _find_row(row, nodes, shift, indptr, DRAWN: tl.constexpr):
     return tl.load(indptr + node), tl.load(indptr + node + 1), moved
 
 
-@triton.jit(do_not_specialize=["of_model"])
+@triton.jit(do_not_specialize=["per_model"])
 def _sums(
     x, out, inverse, nodes, shift, indptr, indices, features, weight, bias,
-    of_model, ldx, inputs, channels, units,
+    per_model, ldx, inputs, channels, units,
     DRAWN: tl.constexpr, MEAN: tl.constexpr, PRECISION: tl.constexpr,
     MANY: tl.constexpr, CHANNELS: tl.constexpr, UNITS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -75,7 +75,7 @@ def _sums(
     first, end, moved = _find_row(row, nodes, shift, indptr, DRAWN)
     unit, column = tl.arange(0, UNITS), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     wanted = column < inputs
-    w = _load_filter(weight, bias, row // of_model, channels, units, CHANNELS, UNITS)
+    w = _load_filter(weight, bias, row // per_model, channels, units, CHANNELS, UNITS)
     total = tl.zeros((UNITS, COLUMNS), dtype=tl.float32)
     for edge in range(first, end, MANY):
         edges = edge + tl.arange(0, MANY)
@@ -99,10 +99,10 @@ def _sums(
     tl.store(to, total, mask=(unit <= units)[:, None] & wanted[None, :])
 
 
-@triton.jit(do_not_specialize=["of_model", "parts"])
+@triton.jit(do_not_specialize=["per_model", "parts"])
 def _filter_gradient(
     x, grad, partial, nodes, shift, indptr, indices, features, weight, bias,
-    of_model, parts, ldx, inputs, channels, units,
+    per_model, parts, ldx, inputs, channels, units,
     DRAWN: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr,
     MANY: tl.constexpr, CHANNELS: tl.constexpr, UNITS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -111,8 +111,8 @@ def _filter_gradient(
     unit, channel = tl.arange(0, UNITS), tl.arange(0, CHANNELS)
     w = _load_filter(weight, bias, model, channels, units, CHANNELS, UNITS)
     total = tl.zeros((CHANNELS, UNITS), dtype=tl.float32)
-    begin = model * of_model + tl.program_id(0) * ROWS
-    for row in range(begin, tl.minimum(begin + ROWS, (model + 1) * of_model)):
+    begin = model * per_model + tl.program_id(0) * ROWS
+    for row in range(begin, tl.minimum(begin + ROWS, (model + 1) * per_model)):
         first, end, moved = _find_row(row, nodes, shift, indptr, DRAWN)
         for edge in range(first, end, MANY):
             edges = edge + tl.arange(0, MANY)

@@ -24,11 +24,11 @@ def _starts(
     begins = tl.cumsum(n, 1) - n
     tl.store(starts + index, begins + (model * rows)[:, None], mask=mask)
     tiles = (n + TILE - 1) // TILE
-    of_model = tl.sum(tiles, 1)
-    ends = tl.cumsum(of_model, 0)
-    tl.store(tile_starts + model, ends - of_model, mask=model < models)
+    per_model = tl.sum(tiles, 1)
+    ends = tl.cumsum(per_model, 0)
+    tl.store(tile_starts + model, ends - per_model, mask=model < models)
     tl.store(tile_starts + models + model * 0, ends, mask=model == models - 1)
-    first = (ends - of_model)[:, None] + tl.cumsum(tiles, 1) - tiles
+    first = (ends - per_model)[:, None] + tl.cumsum(tiles, 1) - tiles
     tl.store(first_tile + index, first, mask=mask)
 
 

@@ -39,9 +39,9 @@ from diffpool.layout import Layout, row_limits
 ROW_BYTES = 75_000
 
 
-@triton.jit(do_not_specialize=["of_model", "bias_model", "more"])
+@triton.jit(do_not_specialize=["per_model", "bias_model", "more"])
 def _forward(
-    x, y, weight, bias, out, tiles, starts, sizes, counts, of_model,
+    x, y, weight, bias, out, tiles, starts, sizes, counts, per_model,
     ldx, ldy, ldw, ldo, weight_model, bias_model, inputs, more, outputs,
     MORE: tl.constexpr, LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
@@ -50,7 +50,7 @@ def _forward(
     graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     limit = column_limit(graph, counts, outputs, LOCAL_OUT)
     if live & (tl.program_id(1) * COLUMNS < limit):
-        model = graph // of_model
+        model = graph // per_model
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         wanted = columns < limit
         readable, written = columns < outputs, columns < outputs
@@ -77,9 +77,9 @@ def _forward(
         )
 
 
-@triton.jit(do_not_specialize=["of_model"])
+@triton.jit(do_not_specialize=["per_model"])
 def _backward_input(
-    grad, weight, out, tiles, starts, sizes, counts, of_model,
+    grad, weight, out, tiles, starts, sizes, counts, per_model,
     ldg, ldw, ldo, weight_model, inputs, outputs,
     LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr,
@@ -96,7 +96,7 @@ def _backward_input(
             readable = reach(limit_out, tl.minimum(ldg, ldw))
         if LOCAL_IN:
             written = columns < reach(limit_in, ldo)
-        weights = weight + (graph // of_model) * weight_model
+        weights = weight + (graph // per_model) * weight_model
         total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
         total = add_transposed(
             total, grad, weights, rows, here, columns, wanted, limit_out, readable, ldg, ldw, PRECISION, DEPTH
@@ -108,26 +108,26 @@ def _backward_input(
         )
 
 
-@triton.jit(do_not_specialize=["of_model", "rows_of_model", "weight_model", "parts", "of_part"])
+@triton.jit(do_not_specialize=["per_model", "rows_per_model", "weight_model", "parts", "per_part"])
 def _backward_weight(
-    x, grad, of_weight, limit_of_row, starts, sizes, counts, of_model,
-    rows_of_model, ldx, ldg, ldw, weight_model, inputs, outputs, parts, of_part,
+    x, grad, of_weight, limit_of_row, starts, sizes, counts, per_model,
+    rows_per_model, ldx, ldg, ldw, weight_model, inputs, outputs, parts, per_part,
     LOCAL_IN: tl.constexpr, LOCAL_OUT: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
     DEPTH: tl.constexpr, INPUTS: tl.constexpr, COLUMNS: tl.constexpr, GRAPHS: tl.constexpr,
 ):  # fmt: skip
     """XᵀG: inputs × outputs of a model, summed over one part of its rows; an extra row is for the bias."""
     first_in, first_out = tl.program_id(0) * INPUTS, tl.program_id(1) * COLUMNS
     model, part = tl.program_id(2) // parts, tl.program_id(2) % parts
-    begin = model.to(tl.int64) * rows_of_model
+    begin = model.to(tl.int64) * rows_per_model
     # Stop after the last graph that has these columns: large graphs come first in a batch.
     end = begin
-    for step in range(0, of_model, GRAPHS):
+    for step in range(0, per_model, GRAPHS):
         number = step + tl.arange(0, GRAPHS)
-        index = model * of_model + number
-        n = tl.load(sizes + index, mask=number < of_model, other=0)
+        index = model * per_model + number
+        n = tl.load(sizes + index, mask=number < per_model, other=0)
         has = n > 0
         if LOCAL_OUT:
-            k = tl.load(counts + index, mask=number < of_model, other=0)
+            k = tl.load(counts + index, mask=number < per_model, other=0)
             has = has & (k > first_out)
             if LOCAL_IN:
                 has = has & (k > first_in)
@@ -143,19 +143,19 @@ def _backward_weight(
     for first in range(begin, end, DEPTH):
         rows = first + tl.arange(0, DEPTH)
         here = rows < end
-        of_left = here[None, :] & (row_of_weight < inputs)[:, None]
-        of_right = here[:, None] & (columns < outputs)[None, :]
+        left_mask = here[None, :] & (row_of_weight < inputs)[:, None]
+        right_mask = here[:, None] & (columns < outputs)[None, :]
         if LOCAL_OUT:
             limit = tl.load(limit_of_row + rows, mask=here, other=0)
-            of_right = columns[None, :] < reach(limit, ldg)[:, None]
+            right_mask = columns[None, :] < reach(limit, ldg)[:, None]
             if LOCAL_IN:
-                of_left = row_of_weight[:, None] < reach(limit, ldx)[None, :]
-        left = tl.load(x + rows[None, :] * ldx + row_of_weight[:, None], mask=of_left, other=0.0)
-        right = tl.load(grad + rows[:, None] * ldg + columns[None, :], mask=of_right, other=0.0)
+                left_mask = row_of_weight[:, None] < reach(limit, ldx)[None, :]
+        left = tl.load(x + rows[None, :] * ldx + row_of_weight[:, None], mask=left_mask, other=0.0)
+        right = tl.load(grad + rows[:, None] * ldg + columns[None, :], mask=right_mask, other=0.0)
         total = tl.dot(left, right, total, input_precision=PRECISION)
         if BIAS:
             sums += right
-    to = of_weight + part * of_part + model * weight_model
+    to = of_weight + part * per_part + model * weight_model
     tl.store(
         to + row_of_weight[:, None] * ldw + columns[None, :],
         total,
@@ -244,11 +244,11 @@ class LocalLinear(torch.autograd.Function):
                     ROWS=tiles_of(rows).rows, DEPTH=DEPTH, COLUMNS=block, **flags,
                 )  # fmt: skip
             grads.append(grad_input)
-            rows_of_model = rows.total // models
+            rows_per_model = rows.total // models
             if start == 0 or local:
                 last = count if local and number == 0 else all_inputs - start
                 shape = (models, last + (start == 0), all_outputs)
-                parts = _parts(rows_of_model, shape)
+                parts = _parts(rows_per_model, shape)
                 # Inputs and outputs that the batch does not have get zeros.
                 full = outputs == all_outputs and not (local and count < last)
                 weight_grads.append(
@@ -259,7 +259,7 @@ class LocalLinear(torch.autograd.Function):
             grid = (triton.cdiv(count, input_block), triton.cdiv(outputs, block), models * parts)
             with any_order():
                 _backward_weight[grid](
-                    matrix, grad, to, limits, *where[1:], graphs_per_model, rows_of_model, matrix.stride(0),
+                    matrix, grad, to, limits, *where[1:], graphs_per_model, rows_per_model, matrix.stride(0),
                     grad.stride(0), to.stride(2), to.stride(1), count, outputs, parts, to.stride(0), BIAS=start == 0,
                     DEPTH=DEPTH, INPUTS=input_block, COLUMNS=block, GRAPHS=64, **flags,
                 )  # fmt: skip

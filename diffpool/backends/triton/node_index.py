@@ -73,9 +73,9 @@ def _forward_rows(
             store_rows(out, x, rows, here, column, limit, ldo, LOCAL)
 
 
-@triton.jit(do_not_specialize=["of_model", "largest"])
+@triton.jit(do_not_specialize=["per_model", "largest"])
 def _means(
-    one, other, mean_one, mean_other, starts, sizes, of_model, largest, d,
+    one, other, mean_one, mean_other, starts, sizes, per_model, largest, d,
     STATISTICS: tl.constexpr, GRAPHS: tl.constexpr, INDICES: tl.constexpr,
 ):  # fmt: skip
     """The means of two values over the entries of the i-th nodes; with STATISTICS, of the mean and 1 / sd instead."""
@@ -84,11 +84,11 @@ def _means(
     total = tl.zeros((INDICES,), dtype=tl.float64)
     second = tl.zeros((INDICES,), dtype=tl.float64)
     count = tl.zeros((INDICES,), dtype=tl.float64)
-    for step in range(0, of_model, GRAPHS):
+    for step in range(0, per_model, GRAPHS):
         number = step + tl.arange(0, GRAPHS)
-        graph = model * of_model + number
-        start = tl.load(starts + graph, mask=number < of_model, other=0)
-        n = tl.load(sizes + graph, mask=number < of_model, other=0)
+        graph = model * per_model + number
+        start = tl.load(starts + graph, mask=number < per_model, other=0)
+        n = tl.load(sizes + graph, mask=number < per_model, other=0)
         there = index[None, :] < n[:, None]
         row = start[:, None] + index[None, :]
         total += tl.sum(tl.load(one + row, mask=there, other=0.0).to(tl.float64), 0)
@@ -116,14 +116,14 @@ def _load_normal(
     return unit, size, (at_least(unit, 0.0) - m[:, None]) * r[:, None], r
 
 
-@triton.jit(do_not_specialize=["of_model", "largest"])
+@triton.jit(do_not_specialize=["per_model", "largest"])
 def _apply(
-    h, out, length, mean, inverse, tiles, starts, sizes, of_model, largest, ldh, ldo, d,
+    h, out, length, mean, inverse, tiles, starts, sizes, per_model, largest, ldh, ldo, d,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
-    base = graph // of_model * largest - tl.load(starts + graph)
+    base = graph // per_model * largest - tl.load(starts + graph)
     column = tl.arange(0, COLUMNS)
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
@@ -132,15 +132,15 @@ def _apply(
         store_rows(out, y, rows, here, column, d, ldo, False)
 
 
-@triton.jit(do_not_specialize=["of_model", "largest"])
+@triton.jit(do_not_specialize=["per_model", "largest"])
 def _gradient_sums(
-    grad, h, length, mean, inverse, one, other, tiles, starts, sizes, of_model, largest, ldg, ldh, d,
+    grad, h, length, mean, inverse, one, other, tiles, starts, sizes, per_model, largest, ldg, ldh, d,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The sums over each row of the gradient, and of its product with the normalized values."""
     SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
-    base = graph // of_model * largest - tl.load(starts + graph)
+    base = graph // per_model * largest - tl.load(starts + graph)
     column = tl.arange(0, COLUMNS)
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
@@ -151,14 +151,14 @@ def _gradient_sums(
         tl.store(other + rows, tl.sum(g * y, 1), mask=here)
 
 
-@triton.jit(do_not_specialize=["of_model", "largest"])
+@triton.jit(do_not_specialize=["per_model", "largest"])
 def _backward(
-    grad, h, length, mean, inverse, mean_g, mean_gy, out, tiles, starts, sizes, of_model, largest,
+    grad, h, length, mean, inverse, mean_g, mean_gy, out, tiles, starts, sizes, per_model, largest,
     ldg, ldh, ldo, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     SOME: tl.constexpr = rows_at_once(ROWS, COLUMNS)
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
-    base = graph // of_model * largest - tl.load(starts + graph)
+    base = graph // per_model * largest - tl.load(starts + graph)
     column = tl.arange(0, COLUMNS)
     for start in range(first, end, SOME):
         rows = start + tl.arange(0, SOME)
@@ -263,10 +263,10 @@ class NodeIndexSteps(torch.autograd.Function):
             MOMENTS=True, LOCAL=False, **whole_rows(tiles.rows, d, False),
         )  # fmt: skip
         ctx.options = _whole(tiles.rows, d)
-        of_model = len(rows) // rows.models
+        per_model = len(rows) // rows.models
         _mean_of_index(one, other, mean, inverse, rows, d, statistics=True)
         _apply[(len(tiles.table),)](
-            h, out, length, mean, inverse, *where[:3], of_model, rows.largest, h.stride(0), out.stride(0), d,
+            h, out, length, mean, inverse, *where[:3], per_model, rows.largest, h.stride(0), out.stride(0), d,
             **ctx.options,
         )  # fmt: skip
         ctx.save_for_backward(h, length, mean, inverse)
@@ -279,17 +279,17 @@ class NodeIndexSteps(torch.autograd.Function):
         h, length, mean, inverse = ctx.saved_tensors
         rows, grad = ctx.rows, by_rows(grad)
         tiles, where = tiles_of(rows), row_arguments(rows, None)[:3]
-        (n, d), of_model = h.shape, len(rows) // rows.models
+        (n, d), per_model = h.shape, len(rows) // rows.models
         one, other = h.new_empty(2, n).unbind()
         mean_g, mean_gy = h.new_empty(2, len(mean)).unbind()
         _gradient_sums[(len(tiles.table),)](
-            grad, h, length, mean, inverse, one, other, *where, of_model, rows.largest,
+            grad, h, length, mean, inverse, one, other, *where, per_model, rows.largest,
             grad.stride(0), h.stride(0), d, **ctx.options,
         )  # fmt: skip
         _mean_of_index(one, other, mean_g, mean_gy, rows, d, statistics=False)
         out = new_buffer(h, h.shape, rows, False, True)
         _backward[(len(tiles.table),)](
-            grad, h, length, mean, inverse, mean_g, mean_gy, out, *where, of_model, rows.largest,
+            grad, h, length, mean, inverse, mean_g, mean_gy, out, *where, per_model, rows.largest,
             grad.stride(0), h.stride(0), out.stride(0), d, **ctx.options,
         )  # fmt: skip
         return out, None

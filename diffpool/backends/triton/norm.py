@@ -37,14 +37,14 @@ WIDE = 64  # columns per block
 GATHERED, NARROW = 128, 16  # tiles and columns whose sums are loaded at once
 
 
-@triton.jit(do_not_specialize=["n", "of_model"])
+@triton.jit(do_not_specialize=["n", "per_model"])
 def _standardize(
-    x, out, mean, inverse, n, of_model, ldx, ldo, d, wide, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    x, out, mean, inverse, n, per_model, ldx, ldo, d, wide, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = (rows < n)[:, None] & (column < d)[None, :]
-    model = (rows // of_model)[:, None]
+    model = (rows // per_model)[:, None]
     value = tl.load(x + rows[:, None] * ldx + column[None, :], mask=inside, other=0.0)
     value -= tl.load(mean + model * d + column[None, :], mask=inside, other=0.0)
     value *= tl.load(inverse + model * d + column[None, :], mask=inside, other=0.0)
@@ -181,15 +181,15 @@ def _statistics(
     tl.store(to + 2 * d, count.to(tl.float32), mask=keep)
 
 
-@triton.jit(do_not_specialize=["of_model", "scale_stride"])
+@triton.jit(do_not_specialize=["per_model", "scale_stride"])
 def _apply(
-    h, out, length, statistics, tiles, starts, sizes, counts, scale, shift, scale_stride, of_model, ldh, ldo, d,
+    h, out, length, statistics, tiles, starts, sizes, counts, scale, shift, scale_stride, per_model, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     limit = column_limit(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
-        model = graph // of_model
+        model = graph // per_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         keep = column < limit
         x = load_rows(h, rows, here, column, limit, ldh, LOCAL)
@@ -205,16 +205,16 @@ def _apply(
         store_rows(out, y, rows, here, column, limit, ldo, LOCAL)
 
 
-@triton.jit(do_not_specialize=["of_model"])
+@triton.jit(do_not_specialize=["per_model"])
 def _backward_sums(
-    grad, h, length, statistics, partial, tiles, starts, sizes, counts, of_model, ldg, ldh, d,
+    grad, h, length, statistics, partial, tiles, starts, sizes, counts, per_model, ldg, ldh, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The sums over the rows of a tile of the gradient, and of its product with the normalized values."""
     graph, rows, here, live = load_tile(tiles, starts, sizes, ROWS)
     limit = column_limit(graph, counts, d, LOCAL)
     if live & (tl.program_id(1) * COLUMNS < limit):
-        model = graph // of_model
+        model = graph // per_model
         column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         keep = column < limit
         g = load_rows(grad, rows, here, column, limit, ldg, LOCAL)
@@ -263,16 +263,16 @@ def _of_columns(
     return mean, a * inverse, factor * to_shift, factor * to_scale * inverse
 
 
-@triton.jit(do_not_specialize=["of_model", "full", "scale_stride"])
+@triton.jit(do_not_specialize=["per_model", "full", "scale_stride"])
 def _backward_apply(
     grad, h, length, statistics, of_shift, of_scale, scale, grad_h, tiles, starts, sizes, counts,
-    scale_stride, full, of_model, ldg, ldh, ldo, d,
+    scale_stride, full, per_model, ldg, ldh, ldo, d,
     L2: tl.constexpr, RELU: tl.constexpr, LOCAL: tl.constexpr,
     ROWS: tl.constexpr, FIRST: tl.constexpr, SIZES: tl.constexpr,
 ):  # fmt: skip
     graph, first, end = tile_range(tiles, starts, sizes, ROWS)
     if first < end:
-        model = graph // of_model
+        model = graph // per_model
         limit = column_limit(graph, counts, d, LOCAL)
         number = size_class(limit, FIRST, SIZES)
         for size in tl.static_range(SIZES):

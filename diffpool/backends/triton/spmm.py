@@ -46,9 +46,9 @@ def _add_edges(
 def _short_rows(
     h, out, more, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, ldm, d, graphs, n,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
-    MORE: tl.constexpr, MOST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    MORE: tl.constexpr, MAX_EDGES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A block of rows with up to MOST edges each: add the first edge of each row, then the second, and so on."""
+    """A block of rows with up to MAX_EDGES edges each: add the first edge of each row, then the second, and so on."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = rows < n
     limit = tl.zeros((ROWS,), dtype=tl.int32) + d
@@ -61,7 +61,7 @@ def _short_rows(
         node = tl.load(nodes + rows, mask=inside, other=0)
         first = tl.load(indptr + node, mask=inside, other=0)
         count = tl.load(indptr + node + 1, mask=inside, other=0) - first
-        wanted = inside & (count <= MOST)
+        wanted = inside & (count <= MAX_EDGES)
         count = tl.where(wanted, count, 0)
         moved = tl.load(shift + rows, mask=inside, other=0)
         here = columns[None, :] < limit[:, None]
@@ -94,12 +94,12 @@ def _rows(
     h, out, more, nodes, shift, indptr, indices, values, scale, graph_of_row, counts, ldh, ldo, ldm, d, graphs,
     long_rows,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, BACK: tl.constexpr, LOCAL: tl.constexpr, ADD: tl.constexpr,
-    MORE: tl.constexpr, LISTED: tl.constexpr, MOST: tl.constexpr,
+    MORE: tl.constexpr, LISTED: tl.constexpr, MAX_EDGES: tl.constexpr,
     MANY: tl.constexpr, REST: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """One row of the result: the sum over its edges, first MANY at a time, then REST at a time.
 
-    Computes every row with up to MOST edges; with LISTED, the rows in `long_rows`, where −1 means no row.
+    Computes every row with up to MAX_EDGES edges; with LISTED, the rows in `long_rows`, where −1 means no row.
     """
     row = tl.program_id(0).to(tl.int64)
     listed = row >= 0
@@ -114,7 +114,7 @@ def _rows(
         limit = reach(k, ldh)
     node = tl.load(nodes + row)
     first, end = tl.load(indptr + node), tl.load(indptr + node + 1)
-    if listed & (tl.program_id(1) * COLUMNS < limit) & (end - first <= MOST):
+    if listed & (tl.program_id(1) * COLUMNS < limit) & (end - first <= MAX_EDGES):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         here = columns < limit
         moved = tl.load(shift + row)
@@ -197,16 +197,16 @@ def spmm(
     if max_edges <= SHORT:
         wide = min(triton.next_power_of_2(d), 64)
         _short_rows[(triton.cdiv(n, 32), triton.cdiv(d, wide))](
-            *inputs, n, **flags, MOST=max_edges, ROWS=32, COLUMNS=wide
+            *inputs, n, **flags, MAX_EDGES=max_edges, ROWS=32, COLUMNS=wide
         )
     else:
         wide = min(triton.next_power_of_2(d), 128 if local else 256)
         _rows[(n, triton.cdiv(d, wide))](
-            *inputs, nodes, **flags, LISTED=False, MOST=max_edges, MANY=64, REST=8, COLUMNS=wide,
+            *inputs, nodes, **flags, LISTED=False, MAX_EDGES=max_edges, MANY=64, REST=8, COLUMNS=wide,
             num_warps=4 if wide > 128 else 2,
         )  # fmt: skip
     if long_rows is not None:
         _rows[(len(long_rows), triton.cdiv(d, 32))](
-            *inputs, long_rows, **flags, LISTED=True, MOST=ANY, MANY=256, REST=256, COLUMNS=32, num_warps=8
+            *inputs, long_rows, **flags, LISTED=True, MAX_EDGES=ANY, MANY=256, REST=256, COLUMNS=32, num_warps=8
         )  # fmt: skip
     return out
