@@ -91,7 +91,7 @@ def evaluate(
     target: Target = None,
     settings: Settings,
 ) -> None:
-    """Measure the accuracy of a method by ten-fold cross-validation: mean ± sd. For targets: MAE, RMSE and R².
+    """Measure the accuracy of a method by ten-fold cross-validation: mean ± sd. For regression: MAE, RMSE and R².
 
     Every finished fold is recorded as a line of OUT. If the command is interrupted, run it again to continue. If all
     folds are already recorded, it only prints the result. **nested** does not search over settings that are given as

@@ -241,7 +241,7 @@ Grid = Annotated[
 InnerFolds = Annotated[
     int,
     typer.Option(
-        help="Validate the settings of a search by cross-validation with this many folds; 1: on one validation part."
+        help="Number of folds for validating each setting by cross-validation; 1 uses a single validation part."
     ),
 ]
 Cohort = Annotated[
@@ -289,7 +289,7 @@ HelpAll = Annotated[
         "--help-all",
         callback=_show_all_options,
         is_eager=True,
-        help="Show this message including the advanced options.",
+        help="Show this message, including the advanced options.",
     ),
 ]
 
@@ -375,7 +375,7 @@ def _annotation(setting: Setting) -> Any:
     kind, metavar, text = setting.kinds[0], None, setting.help
     if kind not in (int, float):  # read as text, which the setting parses
         kind, metavar = str, METAVARS.get(setting.kinds, "VALUE")
-    if setting.choices and metavar in ("NAME", "LIST"):
+    if len(setting.choices) > 1 and metavar in ("NAME", "LIST"):
         text += f" {setting.type_text().capitalize()}."
     option = typer.Option(
         setting.option,

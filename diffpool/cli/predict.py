@@ -76,7 +76,7 @@ def predict(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict the class of every graph with a trained model.
+    """Predict the class or the targets of every graph with a trained model.
 
     OUT has one line per graph: the columns of the input (all columns of a CSV file; `id`, `label` and other keys of
     JSON lines), the prediction, and the probability of each class. JSON lines and CSV files are read in parts, so they

@@ -159,8 +159,8 @@ def reproduce(
     """Print the tables of the paper: our results from records, and the published numbers in parentheses.
 
     There is one table for each protocol: **paper** is for comparison with the paper, **nested** (Errica et al., 2020)
-    has the same search space and budget for every row, and **inner-cv** is for kernels. A cell without records says
-    why. The records of this project are part of the source tree. With `--run`, missing cells are computed by
+    has the same search space and budget for every row, and **inner-cv** is for kernels. A cell without records gives
+    the reason. The records of this project are part of the source tree. With `--run`, missing cells are computed by
     `diffpool evaluate` and recorded in reproduce.jsonl in the folder of the records; after an interruption, the same
     command continues.
 

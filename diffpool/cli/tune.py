@@ -70,11 +70,12 @@ def tune(
         float | None,
         typer.Option(
             help="Stop trying settings after this many seconds; the members are trained afterwards.",
+            metavar="SECONDS",
             show_default="no limit",
         ),
     ] = None,
     points: Annotated[str, name_option("How the settings to try are drawn", SAMPLERS)] = "spread",
-    refit: Annotated[str, name_option("What the members are trained on", REFITS)] = "train",
+    refit: Annotated[str, name_option("Graphs that the members are trained on", REFITS)] = "train",
     inner_folds: InnerFolds = 1,
     grid: Annotated[
         list[str] | None,

@@ -26,8 +26,7 @@ class Training:
     )
     monitor: str = setting(
         "loss",
-        help="The validation score that decides on the best epoch: the loss, or the accuracy and, between equal "
-        "accuracies, the loss.",
+        help="Validation score that selects the best epoch: the loss, or the accuracy (ties go to the lower loss).",
         choices=("loss", "accuracy"),
     )
     learning_rate: float = setting(1e-3, help="Adam's learning rate.", above=0)
@@ -45,7 +44,8 @@ class Training:
     )
     ensemble: int = setting(
         1,
-        help="Number of models to train and average, each with its own seed and its own validation graphs.",
+        help="Number of models to train and average, each with its own seed and validation graphs; "
+        "diffpool tune trains 10 by default.",
         low=1,
         high=1000,
         searchable=False,
