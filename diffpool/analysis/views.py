@@ -1,4 +1,4 @@
-"""What a pooling network sees of a node: its features and those of the nodes around it."""
+"""The view of a pooling network on a node: its features and those of the nodes around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Precomputed structures on disk: clustering COLLAB takes a minute, reading its clusters an instant."""
+"""Precomputed structures on disk: computing the clusters of COLLAB takes a minute, reading them an instant."""
 
 from __future__ import annotations
 

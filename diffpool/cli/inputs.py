@@ -1,4 +1,4 @@
-"""The data set that a command is given."""
+"""The data set of a command."""
 
 from __future__ import annotations
 

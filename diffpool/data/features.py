@@ -1,4 +1,4 @@
-"""Node and edge features: which columns X has. The choice is made once for a data set and saved with every model.
+"""Node and edge features: the columns of X, chosen once for a data set and saved with every model.
 
 Attributes and log-degrees are standardized by the model itself (`nn.Standardize`), with the mean and standard deviation
 of its training graphs. Here they are raw, except for columns that float32 could not represent well: these are stored

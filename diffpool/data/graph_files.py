@@ -96,7 +96,7 @@ def _read(path: Path) -> Any:
             return read(path)
         except (DataError, OSError, MemoryError):
             raise
-        except Exception as error:  # whatever the parser stumbles over
+        except Exception as error:  # parsers raise exceptions of many types
             reason = cut(str(error)) if str(error) else type(error).__name__
             raise DataError(
                 f"{path}: expected a graph in {path.suffix[1:]} format, but the file cannot be parsed ({reason}). "

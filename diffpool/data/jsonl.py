@@ -34,7 +34,7 @@ SHARED = {
 }
 KEYS = ("id", "nodes", "edges", "directed", *SHARED)
 LABEL_TYPES: dict[type, str] = {str: "a word", int: "an integer", bool: "true or false"}
-COPIED = ("id", "label", "target")  # keys of these that become columns, as all other keys do
+COPIED = ("id", "label", "target")  # keys among these that also become columns
 
 MAX_NODES = 10_000_000  # per line: a few bytes can ask for any number of nodes
 MAX_EXTRA_NODES = 10_000_000  # nodes in memory beyond one for each byte read

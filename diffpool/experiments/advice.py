@@ -19,7 +19,9 @@ SUGGESTED_CLUSTERS = 4
 SAME_CLUSTER = 0.95  # of the nodes
 ALIKE = 1e-5  # the largest difference between rows of S that are equal up to rounding
 CHECKED = 100  # validation graphs of each model
-MANY_CLASSES = 10  # more classes than this, with fewer than two graphs each, are ids or numbers
+MANY_CLASSES = (
+    10  # more classes than this, with fewer than two graphs each, are taken for ids or numbers
+)
 
 
 def check_classes(raw: RawGraphs) -> None:

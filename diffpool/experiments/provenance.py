@@ -1,4 +1,4 @@
-"""What determines a result (the key of a run), and where it was computed: commit, versions, device, memory."""
+"""The origin of a result: the key of its run (everything that determines it), commit, versions, device, memory."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Outcome:
 
     @property
     def stopped_early(self) -> bool:
-        """Whether the training ended before the last epoch, by `Training.patience` or by a callback."""
+        """Whether training ended before the last epoch, by `Training.patience` or by a callback."""
         return not self.interrupted and len(self.epochs) < self.card.training.epochs
 
     def metrics(self, part: str) -> dict[str, Any] | None:
@@ -337,7 +337,7 @@ class _Progress:
                 raise DamagedFileError(f"{self.checkpoint} is of an older version")
         except DamagedFileError as error:
             raise SettingError(
-                f"{error}, so the training cannot be resumed: use --overwrite instead of --resume"
+                f"{error}, so training cannot be resumed: use --overwrite instead of --resume"
             ) from error
         if not found.cohort:
             finished = (folder / CONFIG).exists()

@@ -1,4 +1,4 @@
-"""From a model and graphs in any form to the graphs that are drawn."""
+"""The graphs to draw, from a model and graphs in any form."""
 
 from __future__ import annotations
 

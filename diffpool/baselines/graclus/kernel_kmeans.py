@@ -3,7 +3,7 @@
 The normalized cut is k − Σ_c L_c/V_c, where L_c is the weight of the links inside cluster c, counted in both
 directions, and V_c its volume, the sum of its degrees. Minimizing it is weighted kernel k-means with weights d_i and
 kernel σD⁻¹ + D⁻¹AD⁻¹ (Dhillon, Guan and Kulis, 2007). With σ ≥ 1 the kernel is positive semidefinite and no batch step
-can raise the cut, but a large σ holds every node in its cluster. So we use σ = 0, and accept a step only if it lowers
+can raise the cut, but a large σ keeps every node in its cluster. So we use σ = 0, and accept a step only if it lowers
 the cut and leaves no cluster empty.
 """
 

@@ -1,4 +1,4 @@
-"""Graph kernels: see docs/kernels.md. `graph_kernels.svm` has the classifier on top of them."""
+"""Graph kernels: see docs/kernels.md. `graph_kernels.svm` is the classifier that uses them."""
 
 from diffpool.baselines.graph_kernels.base import GraphKernel
 from diffpool.baselines.graph_kernels.degree_graphlet import DegreeGraphlet

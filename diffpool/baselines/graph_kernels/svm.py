@@ -16,8 +16,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-# Iterations for a pair of classes: LIBSVM's own limit, which scikit-learn lifts. Only few features with a large C come
-# close: COLLAB with degrees alone (WL, h = 0) and C = 1000 takes 4,000,000 and 16 s, other fits 10,000 and 0.2 s.
+# Iterations for a pair of classes: LIBSVM's own limit, which scikit-learn lifts. Only few features with a
+# large C need nearly as many: COLLAB with degrees alone (WL, h = 0) and C = 1000 takes 4,000,000 and 16 s, other fits
+# 10,000 and 0.2 s.
 MAX_STEPS = 10_000_000
 CACHE = 1000  # maximum MB of kernel rows: enough for 16,000 graphs
 

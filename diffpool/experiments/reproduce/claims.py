@@ -1,4 +1,4 @@
-"""What section 4.4 of the paper says about the learned clusters, sentence by sentence, with the rule that decides."""
+"""The sentences of section 4.4 of the paper about the learned clusters, each with the rule that decides."""
 
 from __future__ import annotations
 
