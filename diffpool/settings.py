@@ -113,11 +113,12 @@ class Setting:
     def type_text(self) -> str:
         """The type in words, with choices and the range of numbers in a list: `one of sum, mean, max`."""
         names = ", ".join(self.choices)
+        choice = f"one of {names}" if len(self.choices) > 1 else names
         words: dict[Any, str] = {
             bool: "true or false",
             int: "an integer",
             float: "a number",
-            str: f"one of {names}" if names else "text",
+            str: choice or "text",
             tuple[str, ...]: f"a list of {names or 'strings'}",
             tuple[int, ...]: f"a list of integers {self.range_text()}".strip(),
         }
