@@ -41,19 +41,3 @@ def with_checksum(config: bytes) -> bytes:
         rb'("checksum": )"[0-9a-f]{64}"', rb'\1"' + BLANK.encode() + b'"', config, count=1
     )
     return sealed(blank) if blank != config else config
-
-
-def as_format_4(directory: Path) -> None:
-    """Turn the directory of a single model into one of the format before ensembles."""
-    config = {**read_config(directory), "format": 4}
-    (part,) = config.pop("parts")
-    write_config(directory, config | {name: part[name] for name in ("architecture", "training")})
-
-
-def as_format_3(directory: Path) -> None:
-    """Turn the directory of a single model into one of the format without checksums."""
-    as_format_4(directory)
-    weights_file(directory).rename(directory / "model.safetensors")
-    config = {**read_config(directory), "format": 3}
-    del config["checksum"], config["weights_sha256"]
-    (directory / "config.json").write_text(json.dumps(config))

@@ -258,8 +258,8 @@ def _in_units(raw: RawGraphs, field: str, table: np.ndarray, units: tuple[Unit, 
 
 
 def _read_units(values: dict[str, Any], name: str) -> tuple[Unit, ...]:
-    """Units from JSON; older models have none."""
-    pairs = values.get(name, [])
+    """Units from JSON."""
+    pairs = values[name]
     for pair in pairs:
         _, size = pair
         if not all(type(v) in (int, float) and math.isfinite(v) for v in pair) or size <= 0:
@@ -271,8 +271,8 @@ def _read_units(values: dict[str, Any], name: str) -> tuple[Unit, ...]:
 
 
 def _read_names(values: dict[str, Any]) -> ColumnNames | None:
-    """Names of columns from JSON; None in models of graphs without names, or saved before there were any."""
-    if values.get("names") is None:
+    """Names of columns from JSON; None in models of graphs without names."""
+    if values["names"] is None:
         return None
     names = ColumnNames.from_json(values["names"])
     for table in ("node_labels", "node_attributes", "edge_labels", "edge_attributes"):

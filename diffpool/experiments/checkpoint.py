@@ -101,7 +101,7 @@ def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
         cohort=cohort,
         peak_memory=about["peak_memory"],
         max_models=about["max_models"],
-        epochs=tuple(Epoch(**row) for row in about.get("epochs", ())),
+        epochs=tuple(Epoch(**row) for row in about["epochs"]),
     )
 
 

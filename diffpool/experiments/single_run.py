@@ -333,8 +333,6 @@ class _Progress:
         folder = self.checkpoint.parent
         try:
             found = read_checkpoint(self.checkpoint)
-            if found.cohort and len(found.epochs) != int(found.cohort["run.epoch"]):
-                raise DamagedFileError(f"{self.checkpoint} is of an older version")
         except DamagedFileError as error:
             raise SettingError(
                 f"{error}, so training cannot be resumed: use --overwrite instead of --resume"

@@ -35,10 +35,7 @@ from diffpool.training.settings import Training
 FORMAT = 5
 CONFIG, LOCK = "config.json", ".lock"
 WEIGHTS = re.compile(r"model-[0-9a-f]{16}\.safetensors")
-WITHOUT_CHECKSUM = "model.safetensors"  # the parameters in format 3, which is still read
 MAX_NODES = 2**31 - 1
-# settings that older models do not have
-LATER: dict[str, Any] = {"class_weight": None, "min_clusters": 1, "ensemble": 1, "monitor": "loss"}
 MAX_MEMBERS = 10_000
 
 # One or more models of one architecture side by side; or several of these, as the members of a mixed ensemble.
@@ -184,15 +181,6 @@ def _weights_files(directory: Path) -> Iterator[Path]:
         temporary = file.suffix == ".part" and file.name.startswith((".model-", f".{CONFIG}."))
         if WEIGHTS.fullmatch(file.name) or temporary:
             yield file
-    if _format(directory) == 3:
-        yield directory / WITHOUT_CHECKSUM
-
-
-def _format(directory: Path) -> Any:
-    try:
-        return json.loads((directory / CONFIG).read_bytes())["format"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
 
 
 def _weights_name(digest: str) -> str:
@@ -239,7 +227,7 @@ def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
     config = _read_config(directory)
     while True:
         card, digest = _read_card(directory / CONFIG, config)
-        path = directory / (_weights_name(digest) if digest else WITHOUT_CHECKSUM)
+        path = directory / _weights_name(digest)
         try:
             weights = path.read_bytes() if path.is_file() else None
         except OSError as error:
@@ -251,7 +239,7 @@ def _read_files(directory: Path) -> tuple[ModelCard, bytes]:
             raise ModelError(
                 f"{directory}: the file {path.name} is missing: the model is incomplete"
             )
-    if digest and hashlib.sha256(weights).hexdigest() != digest:
+    if hashlib.sha256(weights).hexdigest() != digest:
         raise ModelError(
             f"{path}: the parameter file is damaged (its checksum does not match config.json)"
         )
@@ -269,23 +257,17 @@ def _read_config(directory: Path) -> bytes:
 
 
 def _read_card(path: Path, config: bytes) -> tuple[ModelCard, str]:
-    """The content of config.json: the card, and the SHA-256 of the parameter file (empty in format 3)."""
+    """The content of config.json: the card, and the SHA-256 of the parameter file."""
     try:
         content = json.loads(config)
-        if content["format"] not in (3, 4, FORMAT):
+        if content["format"] != FORMAT:
             raise ModelError(
                 f"{path}: expected format {FORMAT}, got {content['format']}: another version of diffpool wrote it"
             )
-        if content["format"] != 3 and not is_intact(config):
+        if not is_intact(config):
             raise ModelError(
                 f"{path}: the file is damaged or was edited (its checksum does not match)"
             )
-        if content["format"] != FORMAT:  # a single model
-            content["parts"] = [
-                {name: content[name] for name in ("architecture", "training")} | {"weights": [1.0]}
-            ]
-        if content["format"] == 3:
-            return _card(content), ""
         digest = content["weights_sha256"]
         if type(digest) is not str or not re.fullmatch("[0-9a-f]{64}", digest):
             raise ValueError(f"weights_sha256 is {digest!r}")
@@ -375,7 +357,6 @@ def _feature_map(values: Any) -> FeatureMap | None:
 
 def _dataclass(kind: type[Any], values: dict[str, Any]) -> Any:
     """A dataclass with exactly these values, which it checks."""
-    values = {name: default for name, default in LATER.items() if hasattr(kind, name)} | values
     if missing := [field.name for field in fields(kind) if field.name not in values]:
         raise ValueError(f"{missing[0]} is missing")
     return kind(**values)

@@ -282,12 +282,6 @@ def test_damaged_units_are_an_error(units: Any) -> None:
         FeatureMap.from_json(values)
 
 
-def test_a_map_saved_without_units_has_none() -> None:
-    values = json.loads(json.dumps(FeatureMap.choose(two_classes(0, 1)).to_json()))
-    del values["node_units"], values["edge_units"]
-    assert FeatureMap.from_json(values).node_units == ()
-
-
 def test_columns_are_chosen_by_name() -> None:
     names = ColumnNames(node_labels=("kind",), node_attributes=("a", "b"))
     trained = raw_graphs(node_labels=LABELS, node_attributes=ATTRIBUTES, names=names)

@@ -17,8 +17,6 @@ from pathlib import Path
 import pytest
 import torch
 from model_files import (
-    as_format_3,
-    as_format_4,
     read_config,
     weights_file,
     write_config,
@@ -35,7 +33,7 @@ from diffpool.errors import ModelError, SettingError
 from diffpool.experiments import settings_for, train_once
 from diffpool.nn import GraphClassifier
 from diffpool.training import ModelCard, Training, model_directory, reserve_directory, save_model
-from diffpool.training.model_directory import LATER, Part, read_model
+from diffpool.training.model_directory import Part, read_model
 
 SMALL = replace(PAPER, hidden=4)
 ARCHITECTURES = {
@@ -138,26 +136,6 @@ def test_a_full_disk_leaves_the_old_model(directory: Path, monkeypatch: pytest.M
     assert read_model(directory)[1] == card()
 
 
-def test_a_single_model_from_before_ensembles_loads(directory: Path) -> None:
-    before, _ = read_model(directory)
-    as_format_4(directory)
-    after, found = read_model(directory)
-    assert found == card()
-    for name, tensor in before.state_dict().items():
-        assert torch.equal(tensor, after.state_dict()[name])
-
-
-def test_a_model_of_the_previous_format_loads_and_is_replaced(directory: Path) -> None:
-    before, _ = read_model(directory)
-    as_format_3(directory)
-    after, found = read_model(directory)
-    assert found == card()
-    assert all(torch.equal(t, after.state_dict()[name]) for name, t in before.state_dict().items())
-    save_model(directory, model_of(card()), card())
-    assert not (directory / "model.safetensors").exists()
-    assert len(list(directory.iterdir())) == 2
-
-
 def test_a_model_with_nan_is_not_saved(directory: Path) -> None:
     before = contents(directory)
     model = model_of(card())
@@ -214,14 +192,6 @@ def test_the_directory_has_the_two_documented_files_and_no_pickle(directory: Pat
     assert header.keys() - {"__metadata__"} == model_of(card()).state_dict().keys()
     with pytest.raises(ValueError, match="opcode"):
         list(pickletools.genops(weights))
-
-
-def test_a_model_from_before_a_setting_existed_has_its_default(directory: Path) -> None:
-    for name in LATER:
-        kind = "training" if hasattr(Training, name) else "architecture"
-        rewrite(**{kind: {name: None}})(directory)
-        assert name not in read_config(directory)["parts"][0][kind]
-    assert read_model(directory)[1] == card()
 
 
 # --- damage ------------------------------------------------------------------------------------------------------

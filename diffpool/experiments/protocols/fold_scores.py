@@ -25,10 +25,8 @@ def mean_metrics(results: Sequence[Trained]) -> dict[str, Any]:
 
 
 def mean_scores(results: Sequence[Trained]) -> dict[str, Any]:
-    """`scores`: the mean of the scores of these models; nothing if a checkpoint of an earlier version lacks them."""
+    """`scores`: the mean of the test scores of these models."""
     found = [result.test_metrics for result in results if result.test_metrics is not None]
-    if len(found) < len(results):
-        return {}
     values = {name: [scores[name] for scores in found] for name in found[0]}
     return {"scores": {name: None if None in v else fmean(v) for name, v in values.items()}}
 

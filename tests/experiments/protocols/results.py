@@ -14,4 +14,5 @@ def covers(parts: list[np.ndarray], count: int) -> bool:
 
 
 def trained(accuracy: float, loss: float = 1.0, curve: tuple[float, ...] = ()) -> Trained:
-    return Trained(2, loss, accuracy, curve, accuracy, 10, 100, 1.0)
+    scores = {"balanced_accuracy": 100 * accuracy, "macro_f1": accuracy, "roc_auc": None}
+    return Trained(2, loss, accuracy, curve, accuracy, 10, 100, 1.0, test_metrics=scores)

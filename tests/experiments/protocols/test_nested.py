@@ -40,6 +40,8 @@ def test_nested_selects_by_validation_accuracy_then_loss_and_averages_three_runs
     assert [(s.fold, s.accuracy) for s in scores] == [(0, pytest.approx(0.6))]
     assert scores[0].details["chosen"] == {"learning_rate": 0.2, "hidden": 8}
     assert [r["accuracy"] for r in scores[0].details["runs"]] == [50.0, 60.0, 70.0]
+    mean = {"balanced_accuracy": pytest.approx(60), "macro_f1": pytest.approx(0.6), "roc_auc": None}
+    assert scores[0].details["scores"] == mean
     assert protocol.scores(plan, {}) == []
 
 
