@@ -180,11 +180,10 @@ class Architecture:
         high=MAX_SIZE,
         group="Advanced",
     )
-    labelling: str = setting(
+    labeling: str = setting(
         "wl",
         help="Node labeling that defines the order of the nodes in PATCHY-SAN.",
         choices=("wl", "betweenness"),
-        option="--labeling",
         group="Advanced",
     )
 

@@ -262,7 +262,7 @@ def test_settings_are_parsed_by_name_or_option() -> None:
         "head": (64, 32),
         "concat": True,
         "learning_rate": 0.01,
-        "labelling": "wl",
+        "labeling": "wl",
     }
     assert parse_settings(["clusters=7"]) == {"clusters": (7,)}
 

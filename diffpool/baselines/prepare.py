@@ -78,7 +78,7 @@ def wanted(architecture: Architecture, largest: int) -> dict[str, Any] | None:
         return None
     if a.readout == "fields":
         shape = {"count": a.field_count, "size": a.field_size}
-        return {"kind": "fields", **shape, "labelling": a.labelling}
+        return {"kind": "fields", **shape, "labeling": a.labeling}
     if a.pooler == "pyramid":
         return {"kind": "pyramid", "levels": a.poolings}
     clusters = [asdict(c) for c in cluster_counts(a, largest)]
@@ -146,7 +146,7 @@ def _fields(
     def compute() -> Arrays:
         rows = [np.empty((0, count * size * (1 + size * edges)), np.int64)]
         for adjacency in adjacency_matrices(graphs, watch):
-            fields = receptive_fields(adjacency, count, size, settings["labelling"])
+            fields = receptive_fields(adjacency, count, size, settings["labeling"])
             parts = [fields, field_edges(adjacency, fields)] if edges else [fields]
             rows.append(np.concatenate([part.reshape(1, -1) for part in parts], 1))
         return {"fields": np.concatenate(rows)}

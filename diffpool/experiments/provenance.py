@@ -57,7 +57,7 @@ LATER_ARCHITECTURE: dict[str, Any] = {
     "sorted_nodes": 0,
     "field_count": 0,
     "field_size": 10,
-    "labelling": "wl",
+    "labeling": "wl",
 }
 
 

@@ -108,7 +108,7 @@ def test_options_reach_the_model(tmp_path: Path) -> None:
         "assignment": "gumbel",
         "head": [6, 5],
         "concat": True,
-        "labelling": "betweenness",
+        "labeling": "betweenness",
         "order": ["relu", "batch"],
     }
     training = {"link_weight": 0.5, "dropout": 0.25, "weight_decay": 0.0, "clip": 1.0, "seed": 4}

@@ -47,7 +47,7 @@ ARCHITECTURES = {
     "straight-through": small("diffpool", assignment="straight-through", poolings=2),
     "gumbel": small("diffpool", assignment="gumbel"),
     "as many steps as nodes": small("set2set", set2set_steps=0),
-    "betweenness": small("patchy-san", labelling="betweenness"),
+    "betweenness": small("patchy-san", labeling="betweenness"),
 }
 QUIRKY = (
     "diffpool-released",
