@@ -67,14 +67,10 @@ def edge_list(graphs: Graphs) -> tuple[Tensor, Tensor | None]:
 
     The weights are None if all are 1.
     """
+    if isinstance(graphs, SparseGraphs):
+        return graphs.edge_index, graphs.edge_weight
     layout = graphs.layout
     device = layout.graph_of_row.device
-    if isinstance(graphs, SparseGraphs):
-        a = graphs.adj
-        target = torch.arange(layout.total, device=device).repeat_interleave(
-            a.indptr.diff(), output_size=graphs.num_edges
-        )
-        return torch.stack([a.indices, target]), a.values
     pairs = int(layout.sizes.square().sum())
     count = row_limits(layout, layout)  # [K]: nodes of the same graph
     source = torch.arange(layout.total, device=device).repeat_interleave(count, output_size=pairs)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from diffpool import libraries
 from diffpool.backends import accelerated
 from diffpool.edge_checks import check_csr, check_edges
 from diffpool.edges import sorted_edges
@@ -283,6 +284,93 @@ class SparseGraphs(_Graphs):
             squared_norm=sum_rows(squares, layout),
             channels=channels,
         )
+
+    @classmethod
+    def _from_list(cls, edges: libraries.EdgeList, dtype: torch.dtype) -> SparseGraphs:
+        return cls.from_edge_index(
+            edges.edge_index,
+            edges.batch,
+            edges.edge_weight,
+            sizes=edges.sizes,
+            batch_size=edges.batch_size,
+            edge_attr=edges.edge_attr,
+            dtype=dtype,
+        )
+
+    @classmethod
+    def from_pyg(
+        cls, data: Any, *, edge_features: bool = False, dtype: torch.dtype = torch.float32
+    ) -> SparseGraphs:
+        """The graphs of a `Batch` of PyTorch Geometric, or the graph of a `Data`, on the device of its tensors.
+
+            for batch in DataLoader(dataset, batch_size=20):
+                prediction = model(SparseGraphs.from_pyg(batch), batch.x)
+
+        `edge_index` and, if there is one, `edge_weight` are read; with `edge_features`, also `edge_attr` [E, C].
+        """
+        return cls._from_list(libraries.from_pyg(data, edge_features), dtype)
+
+    def to_pyg(self, x: Tensor | None = None, y: Tensor | None = None) -> Any:
+        """A `Batch` of PyTorch Geometric with these graphs, on their device.
+
+        `x` [N, F] and `y` [B] or [B, T] become those of the graphs, and edge features become `edge_attr`. Needs the
+        extra `pyg`.
+        """
+        return libraries.to_pyg(self._as_list(), x, y)
+
+    @classmethod
+    def from_networkx(
+        cls, graphs: Any, weight: str = "weight", dtype: torch.dtype = torch.float32
+    ) -> SparseGraphs:
+        """The graphs of a list of NetworkX graphs, or of a single one.
+
+        Nodes are in the order of `graph.nodes`. The edge attribute `weight` is read if the edges have it; without it,
+        parallel edges become one edge, weighted by their number.
+        """
+        return cls._from_list(libraries.from_networkx(graphs, weight), dtype)
+
+    def to_networkx(self, weight: str = "weight") -> list[Any]:
+        """A NetworkX graph for each graph, with nodes numbered from 0. Needs the extra `networkx`.
+
+        They are of type `Graph` if A is symmetric and there are no edge features, otherwise `DiGraph`. Edges have the
+        attribute `weight` unless all weights are 1; edge features become the attribute `edge_attr`.
+        """
+        directed = self.adj_t is not self.adj or bool(self.channels)
+        return libraries.to_networkx(self._as_list(), directed, weight)
+
+    @classmethod
+    def from_scipy(cls, matrices: Any, dtype: torch.dtype = torch.float32) -> SparseGraphs:
+        """The graphs of a list of adjacency matrices of SciPy (any sparse format) or NumPy, or of a single one.
+
+        Entry [i, j] is the weight of the edge from i to j: the transpose of A, whose row i holds the edges to i.
+        """
+        return cls._from_list(libraries.from_scipy(matrices), dtype)
+
+    def to_scipy(self) -> list[Any]:
+        """The adjacency matrix of each graph as a `csr_array`; entry [i, j] is the weight of the edge from i to j."""
+        return libraries.to_scipy(self._as_list())
+
+    def _as_list(self) -> libraries.EdgeList:
+        features = [values for values, _ in self.channels]
+        return libraries.EdgeList(
+            self.edge_index,
+            self.edge_weight,
+            torch.stack(features, -1) if features else None,
+            sizes=self.layout.sizes.tolist(),
+        )
+
+    @property
+    def edge_index(self) -> Tensor:
+        """The edges in PyTorch Geometric's format, from row 0 to row 1, sorted by target: [2, E] int64."""
+        target = torch.arange(self.num_nodes, device=self.adj.indptr.device).repeat_interleave(
+            self.adj.indptr.diff(), output_size=self.num_edges
+        )
+        return torch.stack([self.adj.indices, target])
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """The weights of the edges in `edge_index`: [E]; None if all are 1."""
+        return self.adj.values
 
     @property
     def num_edges(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,6 +80,25 @@ def share(ratio: float, count: int) -> int:
     return math.ceil(round(ratio * count, 9))
 
 
+def graphs_and_features(graphs: Any, x: Tensor | None) -> tuple[SparseGraphs, Tensor]:
+    """The two arguments of a model; without `x`, those that a `Batch` of PyTorch Geometric contains."""
+    if x is not None:
+        if isinstance(graphs, Tensor):
+            raise DataError(
+                "expected graphs and their features, got a tensor as the graphs: call model(batch) with a batch of "
+                "PyTorch Geometric, or model(SparseGraphs.from_edge_index(edge_index, batch), x)"
+            )
+        return graphs, x
+    if isinstance(graphs, SparseGraphs):
+        raise DataError("expected the features of the nodes, got none: call model(graphs, x)")
+    sparse, x = SparseGraphs.from_pyg(graphs), getattr(graphs, "x", None)
+    if not isinstance(x, Tensor):
+        raise DataError(
+            "expected the features of the nodes as x of the batch, got none: add them, or call model(graphs, x)"
+        )
+    return sparse, x
+
+
 class GraphClassifier(nn.Module):
     """Encode, pool, encode, …, read out, classify.
 
@@ -118,15 +138,19 @@ class GraphClassifier(nn.Module):
 
     def forward(
         self,
-        graphs: SparseGraphs,
-        x: Tensor,
+        graphs: SparseGraphs | Any,
+        x: Tensor | None = None,
         plan: tuple[Layout, ...] | None = None,
         random: Random | None = None,
     ) -> Prediction:
         """Graphs with features x [N, F] → a `Prediction`; `plan` is `self.plan(graphs)`.
 
+        A `Batch` or `Data` of PyTorch Geometric contains both: `model(batch)` is
+        `model(SparseGraphs.from_pyg(batch), batch.x)`, on the device of the batch.
+
         `random` provides the random numbers of a training step, for dropout in the head and for the poolers.
         """
+        graphs, x = graphs_and_features(graphs, x)
         down = self.descend(graphs, x, plan, random)
         read = down.embeddings if self.every_level else down.embeddings[-1:]
         levels = zip(down.graphs[-len(read) :], read, strict=True)

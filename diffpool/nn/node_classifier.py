@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from diffpool.graphs import SparseGraphs
-from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction
+from diffpool.nn.classifier import Clusters, GraphClassifier, Prediction, graphs_and_features
 
 
 class NodeClassifier(GraphClassifier):
@@ -36,9 +37,13 @@ class NodeClassifier(GraphClassifier):
         self.lifts = nn.ModuleList(lifts)
 
     def forward(  # type: ignore[override]
-        self, graphs: SparseGraphs, x: Tensor
+        self, graphs: SparseGraphs | Any, x: Tensor | None = None
     ) -> Prediction:
-        """Graphs with features x [N, F] → a `Prediction` with logits and embedding of each node; losses are [B]."""
+        """Graphs with features x [N, F] → a `Prediction` with logits and embedding of each node; losses are [B].
+
+        `model(batch)` takes both from a batch of PyTorch Geometric, as in `GraphClassifier`.
+        """
+        graphs, x = graphs_and_features(graphs, x)
         down = self.descend(graphs, x)
         h = down.embeddings[-1]
         for level in reversed(range(len(self.lifts))):

@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from diffpool.data import Fold, GraphDataset
+from diffpool.data import Fold, GraphDataset, as_raw
 from diffpool.errors import SettingError, TrainingError
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
@@ -54,12 +55,15 @@ class Epoch:
 
 def train(
     model: GraphClassifier,
-    dataset: GraphDataset,
+    dataset: GraphDataset | Any,
     fold: Fold,
     config: Training,
     callbacks: Sequence[Callback] = (),
 ) -> Iterator[Epoch]:
     """Train on one split until the validation score has not improved for `patience` epochs.
+
+    `dataset` may also be graphs in any format that `as_raw` accepts, such as a data set or `DataLoader` of PyTorch
+    Geometric; they become `GraphDataset.from_raw(as_raw(graphs))`, on the device of the model.
 
     Each of `callbacks` is called with the row of every epoch and may raise `StopTraining`. The model and the data set
     are on the same device. When the iterator ends or is closed, the model has the parameters of its best epoch.
@@ -68,6 +72,9 @@ def train(
         raise SettingError(
             f"train trains one model, got ensemble={config.ensemble}: use diffpool.experiments.fit for an ensemble"
         )
+    if not isinstance(dataset, GraphDataset):
+        device = next(model.parameters()).device
+        dataset = GraphDataset.from_raw(as_raw(dataset)).to(device)
     cohort = Cohort(model, dataset, [fold], [config])
     try:
         stop = False

@@ -52,6 +52,9 @@ class _Batch:
 class TrainedModel:
     """A model, or an ensemble of models, with its card. It accepts graphs in every format that `as_raw` accepts.
 
+    `model` is the network, an `nn.Module` in evaluation mode that can be part of another one. It is called as
+    `model(*trained.inputs(graphs))`. The network of one member of an ensemble is `members[0].model`.
+
     The output of an ensemble is the mean of the outputs of its members. Clusters are those of its first member: the
     clusters of different models do not correspond to each other.
     """
@@ -160,6 +163,16 @@ class TrainedModel:
         """The outputs of the network (of an ensemble, its first member) for the graphs, in batches, with all levels."""
         for batch in self.members[0]._batches(self.read(graphs)):
             yield batch.predictions[0]
+
+    def inputs(self, graphs: Any) -> tuple[SparseGraphs, Tensor]:
+        """What the network takes for these graphs: their edges and features [N, F] as in training, on its device.
+
+        For a model trained on the `x` of PyTorch Geometric's graphs, with every edge in both directions, these are the
+        edges and the `x` of the batch, and `model(batch)` computes the same.
+        """
+        prepared, x, _ = self._prepare(self.read(graphs))
+        device = next(self.model.parameters()).device
+        return self._structures(prepared, self.card.architecture).to(device), x.to(device)
 
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
         """Write a model directory for `load_model`. With `overwrite=False`, an existing model raises an error."""

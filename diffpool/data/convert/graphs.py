@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from diffpool.data.column_names import ColumnNames
 from diffpool.data.convert.matrices import from_matrices
@@ -38,7 +39,9 @@ def as_raw(
     edge_attributes: Sequence[str] | None = None,
     names: ColumnNames | None = None,
 ) -> RawGraphs:
-    """Convert `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or a PyG data set.
+    """Convert `RawGraphs`, a list of those or of PyG, NetworkX or SciPy graphs or molecules, or PyG's data structures.
+
+    These are a data set, a `DataLoader` (which stands for its data set, in the order of the data set) and a `Batch`.
 
     `y` holds a class (a string, integer or boolean) or one or more targets (floats) for each graph. It replaces those
     that the graphs carry. `node_attributes` and `edge_attributes` choose attributes of NetworkX graphs (by default all
@@ -104,6 +107,16 @@ def as_column(graphs: Any) -> np.ndarray:
 
 
 def _listed(graphs: Any) -> list[Any]:
+    if hasattr(graphs, "batch_sampler") and hasattr(graphs, "dataset"):
+        graphs = _of_loader(graphs)
+    if hasattr(graphs, "to_data_list"):
+        try:
+            graphs = graphs.to_data_list()
+        except RuntimeError as error:
+            raise DataError(
+                "expected a Batch made of a list of graphs, got one that does not know its parts: pass the list that "
+                "it was made from"
+            ) from error
     if isinstance(graphs, np.ndarray) and graphs.dtype == object:
         graphs = list(graphs.reshape(-1))  # [B], or [B, 1] from `as_column`
     # A PyG data set has the attributes of its graphs, and `indices`.
@@ -122,6 +135,22 @@ def _listed(graphs: Any) -> list[Any]:
             "expected at least one graph, got an empty list. Was everything filtered out?"
         )
     return listed
+
+
+def _of_loader(loader: Any) -> Any:
+    """The data set of a `DataLoader`. Its batches may be shuffled, but it must load every graph."""
+    known = type(loader.batch_sampler) is BatchSampler or loader.batch_sampler is None
+    sampler = loader.sampler
+    if isinstance(sampler, RandomSampler):
+        known &= not sampler.replacement and len(sampler) == len(loader.dataset)
+    elif type(sampler) is not SequentialSampler:
+        known = False
+    if not known:
+        raise DataError(
+            "expected a DataLoader of all its graphs, got one with a sampler of its own: pass a data set, such as "
+            "dataset[indices]"
+        )
+    return loader.dataset
 
 
 def _kind(graph: Any) -> str | None:

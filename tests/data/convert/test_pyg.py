@@ -68,6 +68,61 @@ def test_a_pyg_data_set_is_accepted_as_a_list() -> None:
     assert_same(as_raw(torch.utils.data.Subset(dataset, [2])), as_raw(graphs[2:]))
 
 
+def rings(count: int = 6) -> list[Any]:
+    return [data(n, [(0, n - 1)], x=torch.ones(n, 1), y=n % 2) for n in range(1, count + 1)]
+
+
+def test_a_loader_stands_for_its_data_set_and_a_batch_for_its_graphs() -> None:
+    loading = pytest.importorskip("torch_geometric.loader")
+    graphs = rings()
+    expected = as_raw(graphs)
+    for more in ({}, {"shuffle": True}, {"shuffle": True, "drop_last": True}, {"batch_size": None}):
+        assert_same(as_raw(loading.DataLoader(graphs, **{"batch_size": 4, **more})), expected)
+    assert_same(as_raw(pyg.Batch.from_data_list(graphs)), expected)
+
+
+def test_a_loader_of_some_of_its_graphs_is_an_error() -> None:
+    loading = pytest.importorskip("torch_geometric.loader")
+    graphs = rings()
+    some = torch.utils.data.SubsetRandomSampler([1, 2])
+    twice = torch.utils.data.RandomSampler(graphs, replacement=True)
+    for loader in (
+        loading.DataLoader(graphs, sampler=some),
+        loading.DataLoader(graphs, sampler=twice),
+        loading.DataLoader(graphs, batch_sampler=[[0, 1]]),
+    ):
+        with pytest.raises(DataError, match=r"a DataLoader of all its graphs.*dataset\[indices\]"):
+            as_raw(loader)
+
+
+def test_a_batch_made_by_hand_cannot_be_divided() -> None:
+    batch = pyg.Batch(edge_index=torch.tensor([[0], [1]]), batch=torch.tensor([0, 0]))
+    with pytest.raises(DataError, match="a Batch made of a list of graphs, got one that does not"):
+        as_raw(batch)
+
+
+def test_a_tu_data_set_of_pyg_is_read_with_its_transform(tmp_path: Path) -> None:
+    transforms = pytest.importorskip("torch_geometric.transforms")
+    datasets = pytest.importorskip("torch_geometric.datasets")
+    raw = tmp_path / "TINY" / "raw"
+    raw.mkdir(parents=True)
+    files = {
+        "A": "1, 2\n2, 1\n3, 4\n4, 3\n",
+        "graph_indicator": "1\n1\n2\n2\n2\n",
+        "graph_labels": "1\n2\n",
+        "node_attributes": "0.5\n1\n2\n3\n4\n",
+    }
+    for name, text in files.items():
+        (raw / f"TINY_{name}.txt").write_text(text)
+    dataset = datasets.TUDataset(
+        tmp_path, "TINY", use_node_attr=True, transform=transforms.Constant()
+    )
+    found = as_raw(dataset)
+    assert found.sizes.tolist() == [2, 3]
+    assert found.node_attributes.tolist() == [[0.5, 1], [1, 1], [2, 1], [3, 1], [4, 1]]
+    assert found.classes.labels() == (0, 1)
+
+
 def test_an_object_with_an_edge_index_is_accepted() -> None:
     graph = SimpleNamespace(edge_index=[[0, 1], [1, 0]], num_nodes=2)
     assert_same(as_raw([graph]), as_raw([PAIR]))
