@@ -115,7 +115,7 @@ def graph_parts(
 
     if not is_path(dataset):
         raw = read_input(dataset, source, quiet=quiet)
-        return len(raw), (raw[start : start + PART] for start in range(0, len(raw), PART))
+        return len(raw), raw.parts(PART)
     nodes, edges = source.chosen_attributes()
     parts = iter_graphs(
         Path(dataset),

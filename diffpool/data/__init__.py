@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from diffpool.data.raw import RawGraphs
     from diffpool.data.sources import iter_graphs, load_dataset, read_graphs, read_raw
     from diffpool.data.splits import Fold, hold_out, read_folds, single_split, stratified_folds
+    from diffpool.data.stored import store_graphs
 
 __all__ = [
     "Categories",
@@ -34,6 +35,7 @@ __all__ = [
     "read_raw",
     "single_split",
     "sparse_graphs",
+    "store_graphs",
     "stratified_folds",
 ]
 
@@ -49,5 +51,6 @@ __getattr__ = lazy_names(
         "raw": "RawGraphs",
         "sources": "iter_graphs load_dataset read_graphs read_raw",
         "splits": "Fold hold_out read_folds single_split stratified_folds",
+        "stored": "store_graphs",
     },
 )

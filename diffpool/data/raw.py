@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -56,11 +56,12 @@ class RawGraphs:
     targets: np.ndarray | None = None  # [B, ·] float64: for regression
     # Additional columns of the input file, such as an id: a value or None for each graph, by
     # column. They are not used in computations; predictions repeat them.
-    columns: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     names: ColumnNames | None = (
         None  # of the columns of the node and edge tables, if they have names
     )
     skipped: tuple[Skipped, ...] = ()  # rows of the file that were left out
+    digest: str = ""  # of the data set on disk whose mapped arrays these are, see `data/stored.py`
 
     @classmethod
     def from_edges(
@@ -206,7 +207,9 @@ class RawGraphs:
             for field in EDGE_TABLES
             if getattr(self, field) is not None
         }
-        return replace(self, indptr=indptr, source=source[order], directed=False, **tables)
+        return replace(
+            self, indptr=indptr, source=source[order], directed=False, digest="", **tables
+        )
 
     def with_label_column(self) -> RawGraphs:
         """The same graphs with their classes, if they have any, as the column `label`: predictions repeat it."""
@@ -216,10 +219,18 @@ class RawGraphs:
         words = [labels[code] for code in self.classes.codes[:, 0].tolist()]
         return replace(self, columns={**self.columns, "label": words})
 
-    def select(self, graphs: Sequence[int] | np.ndarray) -> RawGraphs:
-        """The graphs with these indices, in this order."""
+    def parts(self, size: int) -> Iterator[RawGraphs]:
+        """The graphs in order, `size` at a time."""
+        starts = self.starts
+        for first in range(0, len(self), size):
+            yield self.select(np.arange(first, min(first + size, len(self))), starts)
+
+    def select(
+        self, graphs: Sequence[int] | np.ndarray, starts: np.ndarray | None = None
+    ) -> RawGraphs:
+        """The graphs with these indices, in this order. `starts` is `self.starts`, for many calls in a row."""
         chosen = np.asarray(graphs, dtype=np.int64)
-        sizes, starts = self.sizes[chosen], self.starts[chosen]
+        sizes, starts = self.sizes[chosen], (self.starts if starts is None else starts)[chosen]
         shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)  # [N']: old − new
         nodes = np.arange(len(shift)) + shift
         count = np.diff(self.indptr)[nodes]
@@ -241,6 +252,7 @@ class RawGraphs:
                 name: [values[g] for g in chosen.tolist()] for name, values in self.columns.items()
             },
             skipped=(),
+            digest="",
             **tables,
         )
 

@@ -17,6 +17,7 @@ from diffpool.data.graph_files import GRAPH_SUFFIXES, find_graph_files, read_gra
 from diffpool.data.jsonl import check_size, iter_jsonl, parse_lines, read_jsonl
 from diffpool.data.parquet import parquet_columns, parquet_rows
 from diffpool.data.raw import RawGraphs
+from diffpool.data.stored import is_stored, read_stored
 from diffpool.data.tu import read_tu
 from diffpool.data.tu_collection import exists_here, load_raw
 from diffpool.data.tu_names import KNOWN
@@ -124,6 +125,8 @@ def read_graphs(
     if form == "graph files":
         return read_graph_files(path, node_attributes, edge_attributes, names)
     _refuse_choice(path, node_attributes, edge_attributes)
+    if form == "stored":
+        return read_stored(path)
     if form == "jsonl":
         return read_jsonl(path)
     if form == "parquet":
@@ -150,7 +153,10 @@ def iter_graphs(
     names: ColumnNames | None = None,
     skip_invalid: bool = False,
 ) -> Iterator[RawGraphs]:
-    """Like `read_graphs`, but `size` graphs at a time. TU folders and folders of graph files are read as a whole."""
+    """Like `read_graphs`, but `size` graphs at a time. TU folders and folders of graph files are read as a whole.
+
+    A data set on disk is read in parts.
+    """
     check_size(size)
     path = Path(path)
     form = _form(path, smiles, label, target)
@@ -169,11 +175,13 @@ def iter_graphs(
     raw = read_graphs(
         path, node_attributes=node_attributes, edge_attributes=edge_attributes, names=names
     )
-    return (raw[start : start + size] for start in range(0, len(raw), size))
+    return raw.parts(size)
 
 
 def count_graphs(path: Path) -> int | None:
     """The approximate number of graphs in a file, for a progress bar; None if it cannot be known without parsing."""
+    if is_stored(path):
+        return len(read_stored(path))
     if path.suffix not in (".jsonl", ".csv") or not path.is_file():
         return None
     count = 0
@@ -192,7 +200,9 @@ def _form(path: Path, *columns: Any) -> str:
         raise DataError(
             f"{path}: expected a folder or a regular file, got a device, pipe or socket. Write the data to a file."
         )
-    if path.is_dir():
+    if path.is_dir() and is_stored(path):
+        form = "stored"
+    elif path.is_dir():
         graph_files = find_graph_files(path) and not _tu_files(path)
         form = "graph files" if graph_files else "tu"
     elif path.suffix == ".zip":

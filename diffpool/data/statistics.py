@@ -9,11 +9,16 @@ import numpy as np
 from diffpool.data.features import FeatureMap
 from diffpool.data.raw import RawGraphs
 
+PART = 10_000  # graphs at a time
+
 
 def statistics(raw: RawGraphs) -> dict[str, Any]:
     """Counts and means, as plain values. Undirected edges and self-loops count once."""
     graphs = max(len(raw), 1)
-    loops = raw.self_loops
+    loops = isolated = 0
+    for part in raw.parts(PART):  # a data set on disk may be larger than memory
+        loops += part.self_loops
+        isolated += int((np.diff(part.undirected().indptr) == 0).sum())
     edges = raw.num_edges if raw.directed else (raw.num_edges + loops) // 2
     counts = {}
     if raw.classes is not None:
@@ -32,7 +37,7 @@ def statistics(raw: RawGraphs) -> dict[str, Any]:
         "mean_edges": round(edges / graphs, 2),
         "max_nodes": int(raw.sizes.max(initial=0)),
         "empty_graphs": int((raw.sizes == 0).sum()),
-        "isolated_nodes": int((np.diff(raw.undirected().indptr) == 0).sum()),
+        "isolated_nodes": isolated,
         "self_loops": loops,
         "directed": raw.directed,
         "node_labels": [] if labels is None else [len(names) for names in labels.names],
