@@ -1,4 +1,14 @@
-"""The networks: convolutions, encoders, poolers, classifiers."""
+"""The networks: convolutions, encoders, poolers, classifiers.
+
+Each part can be used alone. The examples here use a batch of two graphs, a path of four nodes and a triangle:
+
+    >>> import torch
+    >>> from diffpool import SparseGraphs
+    >>> edge_index = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5, 5, 6, 6, 4], [1, 0, 2, 1, 3, 2, 5, 4, 6, 5, 4, 6]])
+    >>> batch = torch.tensor([0, 0, 0, 0, 1, 1, 1])  # the graph of each node: [N]
+    >>> graphs = SparseGraphs.from_edge_index(edge_index, batch)
+    >>> x = torch.rand(7, 3)  # features of the nodes: [N, 3]
+"""
 
 from diffpool.nn.classifier import Clusters, GraphClassifier, Head, Prediction, mlp
 from diffpool.nn.convolutions import Dgcnn, EdgeSage, Gcn, Gin, NodeWise, Sage, SumConv

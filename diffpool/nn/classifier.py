@@ -22,7 +22,19 @@ from diffpool.nn.random import Random
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
-    """The output of a classifier for a batch of B graphs."""
+    """The output of a classifier for a batch of B graphs.
+
+    Examples:
+        >>> from diffpool import Architecture, build
+        >>> model = build(Architecture(poolings=1), 3, 2, largest=4)
+        >>> out = model(graphs, x)
+        >>> out.logits.shape, out.embedding.shape  # [B, classes], [B, D]
+        (torch.Size([2, 2]), torch.Size([2, 64]))
+        >>> out.assignments[0].of_graph(0).shape  # S of the first graph: [n, k]
+        torch.Size([4, 1])
+        >>> {name: loss.shape for name, loss in out.losses.items()}  # [B] each
+        {'link': torch.Size([2]), 'entropy': torch.Size([2])}
+    """
 
     logits: Tensor  # [B, classes]
     assignments: tuple[AnyAssignment, ...]  # one per pooling
@@ -53,6 +65,12 @@ class Clusters:
 
     ceil(ratio · n), but at least `min_count` (or n, if that is less) and at most `max_count`; without a ratio, always
     `max_count`.
+
+    Examples:
+        >>> Clusters(max_count=8, ratio=0.5).counts(np.array([4, 3, 100]))
+        array([2, 2, 8])
+        >>> Clusters(max_count=2).layout(graphs.layout)  # the rows of the next level
+        Layout(2 graphs, 4 rows, largest 2)
     """
 
     max_count: int
@@ -101,6 +119,17 @@ def graphs_and_features(graphs: Any, x: Tensor | None) -> tuple[SparseGraphs, Te
 
 class GraphClassifier(nn.Module):
     """Encode, pool, encode, …, read out, classify.
+
+    Examples:
+        >>> from diffpool.nn import DiffPool, Encoder, Sage
+        >>> model = GraphClassifier(
+        ...     encoders=[Encoder(Sage, [3, 8]), Encoder(Sage, [8, 8])],
+        ...     poolers=[DiffPool(Encoder(Sage, [3, 2]))],
+        ...     clusters=[Clusters(max_count=2)],
+        ...     head=mlp(8, [], 5),
+        ... )
+        >>> model(graphs, x).logits.shape  # [N, 3] → [B, 5]
+        torch.Size([2, 5])
 
     Args:
         encoders: one per level, so one more than there are poolers; called as `encoder(graphs, x)`.
@@ -196,7 +225,13 @@ class GraphClassifier(nn.Module):
 
 
 class Head(nn.Sequential):
-    """Layers in sequence, with dropout before each `Linear` if random numbers are given."""
+    """Layers in sequence, with dropout before each `Linear` if random numbers are given.
+
+    Examples:
+        >>> head = Head(Linear(8, 4), nn.ReLU(), Linear(4, 5))
+        >>> head(torch.rand(2, 8)).shape  # [B, 8] → [B, 5]
+        torch.Size([2, 5])
+    """
 
     def forward(self, x: Tensor, random: Random | None = None) -> Tensor:
         for number, layer in enumerate(self):
@@ -207,7 +242,12 @@ class Head(nn.Sequential):
 
 
 def mlp(num_inputs: int, hidden: Sequence[int], num_outputs: int, models: int = 1) -> Head:
-    """Linear layers with ReLU in between; without `hidden`, the single output layer of the paper."""
+    """Linear layers with ReLU in between; without `hidden`, the single output layer of the paper.
+
+    Examples:
+        >>> mlp(8, [4], 5)(torch.rand(2, 8)).shape  # [B, 8] → [B, 5]
+        torch.Size([2, 5])
+    """
     sizes = [num_inputs, *hidden, num_outputs]
     layers: list[nn.Module] = []
     for i in range(len(sizes) - 1):

@@ -24,6 +24,13 @@ class Encoder(nn.Module):
 
     The last convolution is followed by the steps in `last_order` instead. With `concat`, the outputs of all layers are
     concatenated. `outputs` adds a final linear layer of this width (as in the released code's assignment network).
+
+    Examples:
+        >>> from diffpool.nn import Sage
+        >>> Encoder(Sage, [3, 16, 8])(graphs, x).shape  # two layers: [N, 3] → [N, 8]
+        torch.Size([7, 8])
+        >>> Encoder(Sage, [3, 16, 8], concat=True, outputs=5)(graphs, x).shape  # 16 + 8 columns, then a linear layer
+        torch.Size([7, 5])
     """
 
     def __init__(

@@ -17,6 +17,14 @@ class Linear(nn.Module):
 
     `columns` selects the first outputs only. An input with fewer than `in` columns is multiplied by the first rows of
     W. So a batch of small graphs needs no computation for the clusters of larger graphs.
+
+    Examples:
+        >>> Linear(3, 8)(x).shape  # [N, 3] → [N, 8]
+        torch.Size([7, 8])
+        >>> Linear(3, 8)(x, columns=2).shape
+        torch.Size([7, 2])
+        >>> Linear(3, 8, models=2)(torch.cat([x, x])).shape  # two models, 7 rows each
+        torch.Size([14, 8])
     """
 
     def __init__(self, num_inputs: int, num_outputs: int, bias: bool = True, models: int = 1):

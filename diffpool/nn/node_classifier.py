@@ -18,6 +18,18 @@ class NodeClassifier(GraphClassifier):
     The paper lists node-level output as future work. This is a U-Net (Ronneberger et al., 2015; for graphs, Gao and Ji,
     2019) that uses S in both directions. The output of a node depends on its whole cluster, no matter how distant.
 
+    Examples:
+        >>> from diffpool.nn import DiffPool, Encoder, Linear, Sage
+        >>> model = NodeClassifier(
+        ...     encoders=[Encoder(Sage, [3, 8]), Encoder(Sage, [8, 8])],
+        ...     poolers=[DiffPool(Encoder(Sage, [3, 2]))],
+        ...     clusters=[Clusters(max_count=2)],
+        ...     lifts=[Encoder(Sage, [8 + 8, 8])],
+        ...     head=Linear(8, 5),
+        ... )
+        >>> model(graphs, x).logits.shape  # [N, 3] → [N, 5]
+        torch.Size([7, 5])
+
     Args:
         encoders, poolers, clusters, inputs: as in `GraphClassifier`.
         lifts: encoders of the way back, one per pooling; called as `lift(graphs, x)` with x = [Z, S H'].

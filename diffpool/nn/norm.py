@@ -22,6 +22,10 @@ class BatchNorm(nn.Module):
 
     A column is normalized over the nodes that have it. If fewer than two nodes have it, it is normalized by the running
     statistics, which do not change.
+
+    Examples:
+        >>> BatchNorm(3)(graphs, x).shape  # [N, 3] → [N, 3]
+        torch.Size([7, 3])
     """
 
     def __init__(self, width: int, models: int = 1, momentum: float = 0.1, eps: float = 1e-5):
@@ -89,7 +93,12 @@ class BatchNorm(nn.Module):
 
 
 class L2Norm(nn.Module):
-    """Divide each node's embedding by its L2 norm; zero stays zero."""
+    """Divide each node's embedding by its L2 norm; zero stays zero.
+
+    Examples:
+        >>> L2Norm()(graphs, x).shape  # [N, 3] → [N, 3]
+        torch.Size([7, 3])
+    """
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return F.normalize(x, dim=-1)
@@ -115,6 +124,10 @@ class NodeIndexNorm(nn.Module):
     It normalizes the i-th nodes of all graphs in the batch together, over graphs and features, in training and in
     evaluation. So the result of a graph depends on the order of its nodes and on the rest of the batch: Proposition 1
     does not hold. Deviation: graphs are not padded here, so the statistics do not include padding.
+
+    Examples:
+        >>> NodeIndexNorm()(graphs, x).shape  # [N, 3] → [N, 3]
+        torch.Size([7, 3])
     """
 
     eps = 1e-5
@@ -142,6 +155,12 @@ class Standardize(nn.Module):
     """(X − mean) / sd of the input features, for each of M models; the identity until it is fitted.
 
     Mean and sd come from the training graphs only and are stored with the model.
+
+    Examples:
+        >>> inputs = Standardize(3)
+        >>> inputs.fit(x, columns=torch.tensor([True, True, False]))  # the last column stays as it is
+        >>> inputs(x).shape  # [N, 3] → [N, 3]
+        torch.Size([7, 3])
     """
 
     def __init__(self, width: int, models: int = 1):

@@ -23,6 +23,13 @@ SECOND = 0x94D049BB133111EB - 2**64
 class Random:
     """Dropout masks and uniform random numbers for M models.
 
+    Examples:
+        >>> random = Random(seeds=[0], steps=torch.zeros(1, 1), rates=[0.5])
+        >>> random.dropout(x, layer=0).shape  # [N, 3] → [N, 3]
+        torch.Size([7, 3])
+        >>> random.at(1).uniform(x).shape
+        torch.Size([7, 3])
+
     Args:
         seeds: one per model; nonnegative integers.
         steps: the number of steps that each model has taken, [M, 1], on the device; read at every call, never modified.
@@ -78,7 +85,13 @@ class Random:
 
 @dataclass(frozen=True)
 class LayerRandom:
-    """The random numbers of one layer, as passed to a pooler in training."""
+    """The random numbers of one layer, as passed to a pooler in training.
+
+    Examples:
+        >>> random = Random(seeds=[0], steps=torch.zeros(1, 1)).at(layer=1)
+        >>> torch.equal(random.uniform(x), random.uniform(x))  # [N, 3] each
+        True
+    """
 
     source: Random
     layer: int

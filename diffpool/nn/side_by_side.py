@@ -19,7 +19,14 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def take(model: AnyModule, rows: Sequence[int]) -> AnyModule:
-    """A copy with the selected models, in this order; it shares no memory with the original."""
+    """A copy with the selected models, in this order; it shares no memory with the original.
+
+    Examples:
+        >>> from diffpool.nn import Linear
+        >>> three = Linear(3, 8, models=3)
+        >>> take(three, [2, 0]).weight.shape  # [2, 3, 8]
+        torch.Size([2, 3, 8])
+    """
     memo: dict[int, Any] = {}  # replacements that `deepcopy` uses instead of copies
     for p in model.parameters():
         chosen = p.detach()[torch.tensor(rows, device=p.device)]
@@ -34,7 +41,12 @@ def take(model: AnyModule, rows: Sequence[int]) -> AnyModule:
 
 
 def check_models(model: nn.Module, models: int) -> None:
-    """Raise an error unless the model follows the convention for `models` models; a single model may be anything."""
+    """Raise an error unless the model follows the convention for `models` models; a single model may be anything.
+
+    Examples:
+        >>> from diffpool.nn import Linear
+        >>> check_models(Linear(3, 8, models=3), 3)  # every parameter is [3, …]
+    """
     if models == 1:
         return
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):

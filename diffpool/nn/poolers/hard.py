@@ -19,6 +19,14 @@ class HardDiffPool(Pooler):
     the clusters from S by adding Gumbel noise to the logits (Jang et al., 2017; temperature 1). A' has at most as many
     nonzero entries as A. The link loss uses the hard S; the entropy loss uses the soft one, and its gradient makes the
     two agree.
+
+    Examples:
+        >>> from diffpool.nn import Clusters, Encoder, Sage
+        >>> pool = HardDiffPool(Encoder(Sage, [3, 2]))
+        >>> clusters = Clusters(max_count=2).layout(graphs.layout)
+        >>> pooled = pool(graphs, x, pool.gnn(graphs, x, clusters), clusters)  # [N, 3] → [K, 3]
+        >>> pooled.assignment.of_graph(0).sum(1).detach()  # each node is in one cluster
+        tensor([1., 1., 1., 1.])
     """
 
     def __init__(self, gnn: nn.Module, gumbel: bool = False):

@@ -35,7 +35,17 @@ class AnyAssignment(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assignment:
-    """The assignment S of the nodes of one level to clusters, with local columns: [N, W]."""
+    """The assignment S of the nodes of one level to clusters, with local columns: [N, W].
+
+    Examples:
+        >>> clusters = Layout.from_sizes([2, 1])
+        >>> s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+        >>> assignment = Assignment(s, graphs.layout, clusters)
+        >>> assignment.of_graph(1).shape  # [n, k]
+        torch.Size([3, 1])
+        >>> assignment.lift(torch.tensor([[10.0], [20.0], [30.0]])).T  # [K, D] → [N, D]
+        tensor([[10., 10., 20., 20., 30., 30., 30.]])
+    """
 
     s: Tensor
     rows: Layout
@@ -56,7 +66,18 @@ class Assignment:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pooled:
-    """The result of pooling: the next level."""
+    """The result of pooling: the next level.
+
+    Examples:
+        >>> from diffpool.nn import Clusters, DiffPool, Encoder, Sage
+        >>> pool = DiffPool(Encoder(Sage, [3, 2]))
+        >>> clusters = Clusters(max_count=2).layout(graphs.layout)
+        >>> pooled = pool(graphs, x, pool.gnn(graphs, x, clusters), clusters)
+        >>> pooled.x.shape, pooled.graphs.adj.shape  # [K, 3], [K, W]
+        (torch.Size([4, 3]), torch.Size([4, 2]))
+        >>> pooled.losses["link"].shape  # [B]
+        torch.Size([2])
+    """
 
     graphs: Graphs
     x: Tensor  # [K, D]
@@ -68,7 +89,20 @@ class Pooled:
 
 
 class Pooler(nn.Module):
-    """Base class of poolers. The optional `gnn` computes scores from the input of a level."""
+    """Base class of poolers. The optional `gnn` computes scores from the input of a level.
+
+    Examples:
+        >>> class Pairs(Pooler):  # the first two nodes, the next two, …
+        ...     def forward(self, graphs, z, scores, clusters, random=None):
+        ...         index = graphs.layout.index_in_graph // 2
+        ...         s = (index[:, None] == torch.arange(clusters.largest)).to(z.dtype)  # [N, W]
+        ...         coarse = equations.pooled_graphs(graphs, s, clusters)
+        ...         x = equations.pooled_features(graphs, s, z, clusters)
+        ...         return Pooled(coarse, x, Assignment(s, graphs.layout, clusters))
+        >>> clusters = Layout.from_sizes([2, 2])
+        >>> Pairs()(graphs, x, None, clusters)  # [N, 3] → [K, 3]
+        Pooled(DenseGraphs(2 graphs, 4 nodes, largest 2), x (4, 3), losses [])
+    """
 
     def __init__(self, gnn: nn.Module | None = None):
         super().__init__()
