@@ -11,6 +11,7 @@ from diffpool.version import VERSION
 
 if TYPE_CHECKING:
     from diffpool.architecture import Architecture
+    from diffpool.attribution import explain
     from diffpool.builder import build
     from diffpool.data import GraphDataset, RawGraphs, as_raw, embedded, load_dataset, read_graphs
     from diffpool.estimator import DiffPoolClassifier, DiffPoolRegressor
@@ -44,6 +45,7 @@ __all__ = [
     "as_raw",
     "build",
     "embedded",
+    "explain",
     "load_dataset",
     "load_model",
     "read_graphs",
@@ -56,6 +58,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "architecture": "Architecture",
+        "attribution": "explain",
         "builder": "build",
         "data": "GraphDataset RawGraphs as_raw embedded load_dataset read_graphs",
         "estimator": "DiffPoolClassifier DiffPoolRegressor",

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
         save_model,
     )
     from diffpool.training.optimizer import Optimizer
-    from diffpool.training.predict import TrainedModel, load_model, unseen_message
+    from diffpool.training.predict import (
+        TrainedModel,
+        as_trained_model,
+        load_model,
+        unseen_message,
+    )
     from diffpool.training.prediction_files import Predictions, write_predictions
     from diffpool.training.scores import (
         Scorer,
@@ -56,6 +61,7 @@ __all__ = [
     "TensorBoard",
     "TrainedModel",
     "Training",
+    "as_trained_model",
     "check_outputs",
     "classification_metrics",
     "fit_inputs",
@@ -90,7 +96,7 @@ __getattr__ = lazy_names(
         "metrics": "classification_metrics metrics_text regression_metrics",
         "model_directory": "ModelCard Save reserve_directory save_model",
         "optimizer": "Optimizer",
-        "predict": "TrainedModel load_model unseen_message",
+        "predict": "TrainedModel as_trained_model load_model unseen_message",
         "prediction_files": "Predictions write_predictions",
         "scores": "Scorer Scores check_outputs outputs_of score score_cohort",
         "settings": "Training",

@@ -114,7 +114,7 @@ class TrainedModel:
                 "expected a classification model, got a regression model, which has no probabilities"
             )
         raw, found = self.read(graphs), []
-        weights = torch.tensor(self._weights()).log()[:, None, None]
+        weights = torch.tensor(self.weights).log()[:, None, None]
         for batch in self._batches(raw):
             values = (self._member_outputs(batch).log_softmax(-1) + weights).logsumexp(0)
             _check_finite(raw, batch.start, values, "output of the model")
@@ -187,7 +187,7 @@ class TrainedModel:
             _check_finite(raw, batch.start, scaled.transpose(0, 1), "output of the model")
             parts.append(scaled.numpy())
             add_counts(unseen, batch.unseen)
-        members, weights = np.concatenate(parts, 1), self._weights()
+        members, weights = np.concatenate(parts, 1), self.weights
         if self.card.regression:
             uncertainty = {"sd": target_spread(members, weights)}
         else:
@@ -195,7 +195,8 @@ class TrainedModel:
         values = members[0] if len(members) == 1 else mean_outputs(members, weights)
         return Outputs(values, uncertainty, unseen)
 
-    def _weights(self) -> list[float]:
+    @property
+    def weights(self) -> list[float]:
         """The weight of each member: [M], with the sum 1."""
         weights = [weight for part in self.card.parts for weight in part.weights]
         return [weight / sum(weights) for weight in weights]
@@ -217,10 +218,31 @@ class TrainedModel:
             found.append(logits.view(models, len(logits) // models, self.card.num_outputs))
         return torch.cat(found)
 
+    def inputs(self, graphs: Any) -> tuple[SparseGraphs, Tensor]:
+        """All graphs as one batch with features [N, F], on the device of the model."""
+        device = next(self.model.parameters()).device
+        batch, x, _ = self._prepare(self.read(graphs))
+        return batch.to(device), x.to(device)
+
+    def outputs_of(self, graphs: SparseGraphs, x: Tensor) -> np.ndarray:
+        """Class probabilities or targets for one batch with features [N, F]: [B, K]."""
+        members = self._scaled(self._member_outputs(_Batch(0, self._run(graphs, x), {})))
+        return mean_outputs(members.numpy(), self.weights)
+
     @torch.no_grad()
+    def _run(self, graphs: SparseGraphs, x: Tensor) -> list[Prediction]:
+        """The predictions of every part for one batch."""
+        device = next(self.model.parameters()).device
+        predictions = []
+        for model, part in zip(self.parts, self.card.parts, strict=True):
+            prepared = self._structures(graphs, part.architecture).to(device)
+            models = len(part.weights)
+            with threads_for(len(x)):
+                predictions.append(model(prepared.repeated(models), x.to(device).repeat(models, 1)))
+        return predictions
+
     def _batches(self, raw: RawGraphs) -> Iterator[_Batch]:
         """The predictions of every part for batches of graphs; for no graphs, those of one empty batch."""
-        device = next(self.model.parameters()).device
         start = 0
         while start < max(len(raw), 1):
             stop, nodes = start, 0
@@ -229,14 +251,7 @@ class TrainedModel:
                 stop += 1
             with enough_memory(self._too_large(start, stop, nodes)):
                 graphs, x, unseen = self._prepare(raw[start:stop])
-                predictions = []
-                for model, part in zip(self.parts, self.card.parts, strict=True):
-                    prepared = self._structures(graphs, part.architecture).to(device)
-                    models = len(part.weights)
-                    with threads_for(len(x)):
-                        predictions.append(
-                            model(prepared.repeated(models), x.to(device).repeat(models, 1))
-                        )
+                predictions = self._run(graphs, x)
             yield _Batch(start, predictions, unseen)
             start = max(stop, 1)
 
@@ -279,6 +294,21 @@ class TrainedModel:
         what = "regression" if card.regression else f"{len(card.class_names)} classes"
         members = "" if card.members == 1 else f", {card.members} members"
         return f"TrainedModel({card.method} on {card.dataset}, {what}{members})"
+
+
+def as_trained_model(model: Any) -> TrainedModel:
+    """The `TrainedModel` of a fitted estimator or of a model directory; a `TrainedModel` itself."""
+    if isinstance(model, str | Path):
+        return load_model(model)
+    if isinstance(model, TrainedModel):
+        return model
+    trained = getattr(model, "model_", None)
+    if isinstance(trained, TrainedModel):
+        return trained
+    what = f"{type(model).__name__} that is not fitted" if hasattr(model, "fit") else repr(model)
+    raise ModelError(
+        f"expected a fitted estimator, a TrainedModel or a model directory, got {what[:80]}: train a model first"
+    )
 
 
 def load_model(directory: str | Path, device: torch.device | str = "cpu") -> TrainedModel:

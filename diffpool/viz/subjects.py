@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from diffpool.data import GraphBatch, GraphDataset, RawGraphs
 from diffpool.errors import DataError, ModelError, SettingError, cut
 from diffpool.nn import GraphClassifier, Prediction
-from diffpool.training import TrainedModel, load_model
+from diffpool.training import TrainedModel, as_trained_model
 from diffpool.viz.hierarchy import Level, hierarchy
 from diffpool.viz.molecules import Molecule, is_molecules, molecule
 
@@ -60,17 +59,7 @@ def subjects(
 
 def _model(model: Any) -> TrainedModel | GraphClassifier:
     """The model in one of the forms that `draw_clusters` accepts."""
-    if isinstance(model, str | Path):
-        return load_model(model)
-    if isinstance(model, TrainedModel | GraphClassifier):
-        return model
-    trained = getattr(model, "model_", None)
-    if isinstance(trained, TrainedModel):
-        return trained
-    what = f"{type(model).__name__} that is not fitted" if hasattr(model, "fit") else repr(model)
-    raise ModelError(
-        f"expected a fitted estimator, a TrainedModel or a model directory, got {what[:80]}: train a model first"
-    )
+    return model if isinstance(model, GraphClassifier) else as_trained_model(model)
 
 
 def _check_numbers(numbers: Sequence[int], count: int) -> None:
