@@ -218,12 +218,6 @@ class TrainedModel:
             found.append(logits.view(models, len(logits) // models, self.card.num_outputs))
         return torch.cat(found)
 
-    def inputs(self, graphs: Any) -> tuple[SparseGraphs, Tensor]:
-        """All graphs as one batch with features [N, F], on the device of the model."""
-        device = next(self.model.parameters()).device
-        batch, x, _ = self._prepare(self.read(graphs))
-        return batch.to(device), x.to(device)
-
     def outputs_of(self, graphs: SparseGraphs, x: Tensor) -> np.ndarray:
         """Class probabilities or targets for one batch with features [N, F]: [B, K]."""
         members = self._scaled(self._member_outputs(_Batch(0, self._run(graphs, x), {})))
