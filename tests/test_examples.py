@@ -31,6 +31,25 @@ def test_nodes_are_classified_by_distant_nodes_of_their_community():
     assert pooled > flat + 0.1
 
 
+@pytest.mark.parametrize("name", ["pyg_loop", "gatv2"])
+def test_a_model_of_pyg_with_pooling_learns(name):
+    pytest.importorskip("torch_geometric")
+    assert example(name).main(num_graphs=100, epochs=5) > 0.6  # three classes
+
+
+def test_a_u_net_of_pyg_sees_more_than_the_neighborhood_of_a_node():
+    pytest.importorskip("torch_geometric")
+    assert example("unet_nodes").main(num_graphs=200, epochs=10) > 0.6  # two classes
+
+
+def test_a_module_of_lightning_trains_and_logs_both_losses():
+    pytest.importorskip("torch_geometric")
+    pytest.importorskip("lightning")
+    logged = example("lightning_module").main(num_graphs=100, epochs=5, progress=False)
+    assert {"class", "link", "entropy"} <= logged.keys()
+    assert logged["accuracy"] > 0.6  # three classes
+
+
 def test_networkx_graphs_with_and_without_communities_are_distinguished():
     assert example("networkx_graphs").main() >= 0.8
 
