@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
@@ -119,7 +118,7 @@ class _Estimator(BaseEstimator):
         if message := trivial_pooling(method.architecture, dataset):
             warnings.warn(message, stacklevel=3)
         if weights is not None:
-            dataset = replace(dataset, weights=torch.from_numpy(weights).to(dataset.x))
+            dataset = dataset.weighted(weights)
         self._train(method, dataset)
         self.__dict__.pop("n_features_in_", None)  # left by an earlier fit
         if isinstance(graphs, np.ndarray) and graphs.dtype == object and graphs.ndim == 2:

@@ -208,8 +208,9 @@ class SparseGraphs(_Graphs):
         if weights is not None:
             row = np.repeat(np.arange(num_nodes), np.diff(indptr))
             degree = np.bincount(row, weights, minlength=num_nodes)
-            sums = np.concatenate([[0.0], np.cumsum(weights**2)])
-            norms = np.diff(sums[indptr[ends]])
+            graph = np.repeat(np.arange(len(sizes)), np.diff(indptr[ends]))  # of each edge
+            # the sum of a graph is the same in every batch
+            norms = np.bincount(graph, weights**2, minlength=len(sizes))
         channels = []
         for c in range(0 if features is None else features.shape[1]):
             assert features is not None

@@ -325,8 +325,8 @@ def describe(
         outputs = counted(dataset.num_outputs, "target")
     console.print(
         f"{dataset.name}: {counted(len(dataset), 'graph')}, {outputs}, "
-        f"{dataset.graphs.num_nodes / max(len(dataset), 1):.1f} nodes on average, at most {dataset.largest}; "
-        f"features: {dataset.features}; on {dataset.x.device}"
+        f"{dataset.num_nodes / max(len(dataset), 1):.1f} nodes on average, at most {dataset.largest}; "
+        f"features: {dataset.features}; on {dataset.device}"
     )
     paper = METHODS["diffpool"]
     changed = [

@@ -27,7 +27,7 @@ def draw_test_graph(outcome: Outcome, picture: Path, shown: Console) -> Path | N
             f"no picture: to get {picture.name}, run `pip install 'diffpool[plot]'`", markup=False
         )
         return None
-    sizes = outcome.dataset.graphs.layout.sizes
+    sizes = outcome.dataset.sizes
     suited = [g for g in outcome.fold.test.tolist() if 0 < sizes[g] <= MAX_DRAWN]
     if not suited:
         shown.print(f"no picture: no test graph has 1 to {MAX_DRAWN} nodes")

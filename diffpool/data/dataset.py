@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from diffpool.data.categories import Label
@@ -15,6 +16,20 @@ from diffpool.data.raw import RawGraphs
 from diffpool.data.raw_checks import check_raw
 from diffpool.errors import DataError
 from diffpool.graphs import SparseGraphs
+from diffpool.layout import Layout
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Padded:
+    """The graphs of a data set and one more, a single node with zero features, from which batches are drawn."""
+
+    graphs: SparseGraphs
+    x: Tensor  # [N + 1, F]
+
+    def draw(self, numbers: Tensor, layout: Layout) -> tuple[SparseGraphs, Tensor]:
+        """The graphs with these numbers, and their features. `layout` is theirs, with any padding rows."""
+        graphs, nodes = self.graphs.select(numbers, layout)
+        return graphs, self.x.index_select(0, nodes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,23 +73,17 @@ class GraphDataset:
         """Compute node features and, if `edges`, edge features (None: if the graphs have any), see `FeatureMap.choose`.
 
         Unless `directed`, missing reverse edges are added. Graphs with targets but without classes are for
-        regression.
+        regression. A data set on disk stays there: see `StoredDataset`.
         """
+        if raw.digest:
+            from diffpool.data.stored_dataset import StoredDataset
+
+            return StoredDataset(raw, FeatureMap.choose(raw, features, edges), directed)
         check_raw(raw)
         raw = raw if directed else raw.undirected()
         feature_map = FeatureMap.choose(raw, features, edges)
         computed = feature_map.apply(raw)
-        if raw.classes is not None:
-            y, names = (
-                torch.from_numpy(raw.classes.codes[:, 0].astype(np.int64)),
-                raw.classes.labels(),
-            )
-        elif raw.targets is not None:
-            y, names = torch.from_numpy(raw.targets), ()
-        else:
-            raise DataError(
-                f"{raw.name}: the graphs have neither classes nor targets. Training needs one of them."
-            )
+        y, names = labels_of(raw)
         return cls(
             name=raw.name,
             graphs=sparse_graphs(raw, computed),
@@ -117,9 +126,54 @@ class GraphDataset:
         return self.x.shape[1]
 
     @property
+    def sizes(self) -> np.ndarray:
+        """[B] int64: number of nodes."""
+        return self.graphs.layout.sizes.numpy()
+
+    @property
     def largest(self) -> int:
         """Number of nodes of the largest graph."""
-        return self.graphs.layout.largest
+        return int(self.sizes.max(initial=0))
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.sizes.sum())
+
+    @property
+    def device(self) -> torch.device:
+        return self.y.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the features."""
+        return self.x.dtype
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """Everything that a model is trained on."""
+        graphs = self.graphs
+        tensors: list[Tensor | None] = [graphs.layout.sizes, self.x, self.y]
+        tensors += [graphs.adj.indptr, graphs.adj.indices, graphs.adj.values]
+        tensors += [channel.values for channel in graphs.channels]
+        tensors += [] if self.weights is None else [self.weights]
+        return [np.empty(0) if t is None else t.cpu().numpy() for t in tensors]
+
+    def padded(self) -> Padded:
+        """The graphs and one more, to draw batches from."""
+        return Padded(self.graphs.with_empty_graph(), F.pad(self.x, (0, 0, 0, 1)))
+
+    def in_memory(self) -> GraphDataset:
+        """The same data set with all graphs in memory."""
+        return self
+
+    def node_features(self, graphs: np.ndarray) -> Tensor:
+        """The features of the nodes of these graphs: [N', F]."""
+        _, nodes = self.graphs.select(graphs)
+        return self.x[nodes]
+
+    def weighted(self, weights: np.ndarray) -> GraphDataset:
+        """The same data set with these weights of the graphs: [B]."""
+        return replace(self, weights=torch.from_numpy(weights).to(self.device, self.dtype))
 
     def batch(self, graphs: Sequence[int] | np.ndarray | Tensor) -> GraphBatch:
         """The graphs with these indices, in this order."""
@@ -151,6 +205,17 @@ class GraphDataset:
             f"GraphDataset({self.name}: {len(self)} graphs, {what}, "
             f"{self.num_features} features ({self.features}))"
         )
+
+
+def labels_of(raw: RawGraphs) -> tuple[Tensor, tuple[Label, ...]]:
+    """The classes [B] and their names, or the targets [B, T] and no names."""
+    if raw.classes is not None:
+        return torch.from_numpy(raw.classes.codes[:, 0].astype(np.int64)), raw.classes.labels()
+    if raw.targets is not None:
+        return torch.from_numpy(np.array(raw.targets)), ()
+    raise DataError(
+        f"{raw.name}: the graphs have neither classes nor targets. Training needs one of them."
+    )
 
 
 def sparse_graphs(raw: RawGraphs, features: Features) -> SparseGraphs:

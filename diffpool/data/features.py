@@ -28,6 +28,9 @@ MAX_DEGREE = 127  # larger degrees share the last column of the one-hot degree
 # An attribute column has a unit if its sd is outside this range, or below this fraction of its mean.
 MIN_SD, MAX_SD, MIN_RELATIVE_SD = 1e-6, 1e12, 1e-4
 
+PART = 10_000  # graphs in memory at a time
+BLOCK = 1 << 20  # rows of attributes in memory at a time
+
 Unit = tuple[float, float]  # zero and size: v becomes (v − zero) / size, computed in float64
 PLAIN: Unit = (0.0, 1.0)
 
@@ -107,7 +110,7 @@ class FeatureMap:
                     "Choose a convolution without edge features."
                 )
         use_edge_attributes = "attributes" in channels
-        largest = int(np.diff(raw.undirected().indptr).max(initial=0)) if "degree" in parts else 0
+        largest = _largest_degree(raw) if "degree" in parts else 0
         labels, attributes = raw.node_labels, raw.node_attributes
         use_labels = labels is not None and "labels" in parts
         use_attributes = attributes is not None and wanted[1][0]
@@ -222,13 +225,21 @@ def _units(attributes: np.ndarray | None) -> tuple[Unit, ...]:
     """The unit of each column; empty if float32 represents all columns well, as it nearly always does."""
     if attributes is None or len(attributes) == 0:
         return ()
-    largest = np.abs(attributes).max(0)
+    blocks = [slice(start, start + BLOCK) for start in range(0, len(attributes), BLOCK)]
+    low = np.min([attributes[rows].min(0) for rows in blocks], 0)
+    high = np.max([attributes[rows].max(0) for rows in blocks], 0)
+    largest = np.maximum(np.abs(low), np.abs(high))
     largest[largest == 0] = 1
-    scaled = attributes / largest  # squares of 1e-200 would be 0
-    mean, sd = scaled.mean(0) * largest, scaled.std(0) * largest
-    spread = (sd > 0) & (
-        attributes.min(0) < attributes.max(0)
-    )  # rounding gives constant columns a tiny sd
+    mean, variance, count = np.zeros(1), np.zeros(1), 0
+    for rows in blocks:
+        scaled = attributes[rows] / largest  # squares of 1e-200 would be 0
+        share = len(scaled) / (count + len(scaled))
+        shift = scaled.mean(0) - mean
+        # the pairwise formula of Chan, Golub and LeVeque
+        variance = (1 - share) * variance + share * scaled.var(0) + share * (1 - share) * shift**2
+        mean, count = mean + share * shift, count + len(scaled)
+    mean, sd = mean * largest, np.sqrt(variance) * largest
+    spread = (sd > 0) & (low < high)  # rounding gives constant columns a tiny sd
     odd = (sd < MIN_SD) | (sd > MAX_SD) | (sd < MIN_RELATIVE_SD * np.abs(mean))
     needed = spread & odd & (sd > np.finfo(np.float64).tiny)
     if not needed.any():
@@ -236,6 +247,14 @@ def _units(attributes: np.ndarray | None) -> tuple[Unit, ...]:
     return tuple(
         (float(m), float(s)) if scaled else PLAIN
         for m, s, scaled in zip(mean, sd, needed, strict=True)
+    )
+
+
+def _largest_degree(raw: RawGraphs) -> int:
+    """The largest degree of the undirected graphs."""
+    return max(
+        (int(np.diff(part.undirected().indptr).max(initial=0)) for part in raw.parts(PART)),
+        default=0,
     )
 
 

@@ -68,7 +68,7 @@ def imbalance(dataset: GraphDataset) -> str | None:
 
 def trivial_pooling(architecture: Architecture, dataset: GraphDataset) -> str | None:
     """A warning if the first pooling gives most graphs a single cluster: the model is then almost flat."""
-    a, sizes = architecture, dataset.graphs.layout.sizes.numpy()
+    a, sizes = architecture, dataset.sizes
     sizes = sizes[sizes > 1]
     if a.poolings == 0 or a.pooler == "pyramid" or a.clusters != "graph" or not len(sizes):
         return None

@@ -33,9 +33,9 @@ MAX_MODELS = 500
 
 def default_size(architecture: Architecture, dataset: GraphDataset, batch_size: int) -> int:
     """The number of models to train side by side: as many as keep the device busy, fewer if they are wide."""
-    rows = batch_size * dataset.graphs.num_nodes / max(len(dataset), 1)
+    rows = batch_size * dataset.num_nodes / max(len(dataset), 1)
     width = max(architecture.hidden / 64, 1 / 4)
-    budget = ROWS.get(dataset.x.device.type, ROWS["cuda"])
+    budget = ROWS.get(dataset.device.type, ROWS["cuda"])
     return min(max(int(budget / max(rows * width, 1)), 1), MAX_MODELS)
 
 
@@ -91,7 +91,7 @@ def initial_models(
     model.load_state_dict(
         {name: torch.cat([s[name] for s in states]) for name in states[0]}, assign=True
     )
-    model = model.to(device=dataset.x.device, dtype=dataset.x.dtype)
+    model = model.to(device=dataset.device, dtype=dataset.dtype)
     for index, fold in enumerate(folds):
         fit_inputs(model, dataset, fold.train, index)
     return model

@@ -68,7 +68,7 @@ class NetworkRun:
             protocol=protocol.name,
             seed=plan.seed,
             commit=commit(),
-            device=device_name(dataset.x.device),
+            device=device_name(dataset.device),
             versions=versions(),
         )
         self.folds = fold_digests(plan.folds)
@@ -89,8 +89,8 @@ class NetworkRun:
         """
         self.checkpoint = load_checkpoint(self.path, self.notify)
         self._set_deadline()
-        if self.dataset.x.is_cuda:
-            torch.cuda.reset_peak_memory_stats(self.dataset.x.device)
+        if self.dataset.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.dataset.device)
         self._record()
         while self._open_tasks() if again else not self.records.complete:
             self._skip_late_points()
@@ -184,7 +184,7 @@ class NetworkRun:
 
         The checkpoint stores the number, so that an interrupted run has the same cohorts as an uninterrupted one.
         """
-        release_memory(self.dataset.x.device)
+        release_memory(self.dataset.device)
         if models == 1:
             raise TrainingError(TOO_LITTLE_FOR_ONE)
         self.checkpoint.max_models = -(-models // 2)
@@ -197,7 +197,7 @@ class NetworkRun:
     def _save(self, tasks: list[Task] | None = None, cohort: Cohort | None = None) -> None:
         """Write the checkpoint, with a cohort in training if there is one."""
         start = time.monotonic()
-        peaks = (self.checkpoint.peak_memory, peak_memory(self.dataset.x.device))
+        peaks = (self.checkpoint.peak_memory, peak_memory(self.dataset.device))
         self.checkpoint.peak_memory = max((p for p in peaks if p is not None), default=None)
         checkpoint = self.checkpoint
         if tasks is not None and cohort is not None:

@@ -130,9 +130,12 @@ def prepared(
     `watch` is called with the share of the structures computed so far. If both are prepared already, they are returned
     at once.
     """
-    architecture = resolved(method.architecture, dataset.graphs.layout.sizes.numpy())
-    graphs = prepare(architecture, dataset.graphs, watch=watch)
-    return replace(method, architecture=architecture), replace(dataset, graphs=graphs)
+    architecture = resolved(method.architecture, dataset.sizes)
+    method = replace(method, architecture=architecture)
+    if not architecture.wants_preparation:
+        return method, dataset
+    dataset = dataset.in_memory()  # also its structures would not fit otherwise
+    return method, replace(dataset, graphs=prepare(architecture, dataset.graphs, watch=watch))
 
 
 def check_points(

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from diffpool.data import Categories, Fold, GraphDataset, RawGraphs
 from diffpool.experiments.methods import KernelMethod, Method
@@ -80,7 +79,7 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
         "folds": fold_digests(plan.folds),
         "seed": plan.seed,
         "versions": [known["torch"], known["diffpool"]],
-        "device": dataset.x.device.type,
+        "device": dataset.device.type,
     }
     return _hash(about)
 
@@ -95,7 +94,7 @@ def training_key(method: Method, dataset: GraphDataset, fold: Fold) -> str:
         "data": fingerprint(dataset),
         "fold": fold_digests([[fold]]),
         "versions": [known["torch"], known["diffpool"]],
-        "device": dataset.x.device.type,
+        "device": dataset.device.type,
     }
     return _hash(about)
 
@@ -124,12 +123,7 @@ def kernel_run_key(
 
 def fingerprint(dataset: GraphDataset) -> str:
     """A digest of graphs, features and labels."""
-    graphs = dataset.graphs
-    tensors: list[Tensor | None] = [graphs.layout.sizes, dataset.x, dataset.y]
-    tensors += [graphs.adj.indptr, graphs.adj.indices, graphs.adj.values]
-    tensors += [channel.values for channel in graphs.channels]
-    tensors += [] if dataset.weights is None else [dataset.weights]
-    return _digest(np.empty(0) if t is None else t.cpu().numpy() for t in tensors)
+    return _digest(dataset.arrays)
 
 
 def _without(defaults: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

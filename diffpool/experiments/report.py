@@ -64,7 +64,7 @@ def make_report(outcome: Outcome) -> dict[str, Any]:
         },
         "seconds": round(outcome.seconds, 3),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": device_name(dataset.x.device),
+        "device": device_name(dataset.device),
         "system": platform.platform(),
         "versions": versions("numpy"),
     }

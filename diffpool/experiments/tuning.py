@@ -249,7 +249,7 @@ def _ensemble(
                 for name in states[0]
             }
         )
-    return model.to(dataset.x.device, dataset.x.dtype), card
+    return model.to(dataset.device, dataset.dtype), card
 
 
 def _parts(model: Model) -> list[GraphClassifier]:

@@ -6,7 +6,7 @@ x is zero and stays zero. None: all columns. An encoder applies them through `St
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -170,19 +170,37 @@ class Standardize(nn.Module):
         self.register_buffer("mean", torch.zeros(models, width))
         self.register_buffer("inverse_sd", torch.ones(models, width))
 
-    @torch.no_grad()
     def fit(self, x: Tensor, columns: Tensor, model: int = 0) -> None:
         """Compute mean and sd of the `columns` [F] (bool) of x [N, F]; a constant column is only centered.
 
         A column whose spread is within rounding error of its largest value counts as constant, whatever its scale.
         """
-        if x.shape[0] == 0 or not bool(columns.any()):
+        self.fit_parts([x], columns, model)
+
+    @torch.no_grad()
+    def fit_parts(self, parts: Iterable[Tensor], columns: Tensor, model: int = 0) -> None:
+        """The same for the rows of all parts, of which one is in memory at a time."""
+        count = 0
+        mean = sd = largest = torch.empty(0)
+        for x in parts:
+            if x.shape[0] == 0 or not bool(columns.any()):
+                continue
+            chosen = x[:, columns].double()
+            new, spread = chosen.mean(0), chosen.std(0, correction=0)
+            size = chosen.abs().amax(0)
+            if count:  # the pairwise formula of Chan, Golub and LeVeque
+                share = len(chosen) / (count + len(chosen))
+                shift = new - mean
+                variance = (1 - share) * sd**2 + share * spread**2
+                spread = (variance + share * (1 - share) * shift**2).sqrt()
+                new, size = mean + share * shift, torch.maximum(largest, size)
+            mean, sd, largest = new, spread, size
+            count += len(chosen)
+        if not count:
             return
-        chosen = x[:, columns].double()
-        sd = chosen.std(0, correction=0)
-        self.mean[model, columns] = chosen.mean(0).to(self.mean.dtype)
-        spread = sd > 1e-9 * chosen.abs().amax(0)
-        inverse = torch.where(spread, 1 / sd, 1.0).clamp(max=torch.finfo(self.mean.dtype).max)
+        self.mean[model, columns] = mean.to(self.mean.dtype)
+        varies = sd > 1e-9 * largest
+        inverse = torch.where(varies, 1 / sd, 1.0).clamp(max=torch.finfo(self.mean.dtype).max)
         self.inverse_sd[model, columns] = inverse.to(self.mean.dtype)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ from diffpool.training.step import loss_weights, make_stepper, train_step
 
 State = dict[str, Tensor]
 NO_GRAPHS = np.empty(0, np.int64)
+FITTED = 25_000  # graphs in memory at a time, to standardize their features
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,13 @@ class Cohort:
         folds, configs = [self.folds[m] for m in members], [self.configs[m] for m in members]
         models = len(configs)
         self.optimizer = Optimizer(model, configs)
-        self.loss_weights = loss_weights(configs, self.dataset.x)
+        self.loss_weights = loss_weights(configs, self.batches.x)
         targets = self.target_folds and [self.target_folds[m] for m in members]
         self.loss_targets = LossTargets.for_training(self.dataset, folds, configs, targets)
         seeds, rates = [c.seed for c in configs], [c.dropout for c in configs]
         self.random = Random(seeds, self.optimizer.steps, rates)
         # Sums over an epoch of both losses and of correct predictions: on the device, read once per epoch.
-        self.sums = self.dataset.x.new_zeros(models, 3, dtype=torch.float64)
+        self.sums = self.batches.x.new_zeros(models, 3, dtype=torch.float64)
         self.scorer = Scorer(model, self.batches, models, loss_targets=self.loss_targets)
         sizes = [min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True)]
         self.stepper = make_stepper(self.batches, self.step, models, max(sizes))
@@ -281,7 +282,7 @@ class Cohort:
                 self.best_loss[m], self.best_epoch[m] = row.validation_loss, row.epoch
         if not improved:
             return
-        device = self.dataset.x.device
+        device = self.dataset.device
         target = torch.tensor(improved, device=device)
         source = torch.tensor([self.members.index(m) for m in improved], device=device)
         for name, tensor in self.in_training.state_dict().items():
@@ -375,6 +376,9 @@ def fit_inputs(
     """
     if dataset.feature_map is None or not isinstance(model.inputs, Standardize):
         return
-    _, nodes = dataset.graphs.select(graphs)
-    columns = torch.from_numpy(dataset.feature_map.standardized).to(nodes.device)
-    model.inputs.fit(dataset.x[nodes], columns, index)
+    columns = torch.from_numpy(dataset.feature_map.standardized).to(dataset.device)
+    if not bool(columns.any()):
+        return
+    starts = range(0, len(graphs), FITTED)
+    parts = (dataset.node_features(graphs[start : start + FITTED]) for start in starts)
+    model.inputs.fit_parts(parts, columns, index)

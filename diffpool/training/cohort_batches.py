@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from diffpool.data import GraphDataset
@@ -45,18 +44,18 @@ class CohortBatch:
 class CohortBatches:
     """A data set, ready to draw batches for models with these `clusters` at each pooling.
 
-    Its last node is an extra one with zero features, for padding rows.
+    Its last node is an extra one with zero features, for padding rows. A data set on disk stays there.
     """
 
     def __init__(self, dataset: GraphDataset, clusters: Sequence[Clusters]):
-        x = dataset.x
         y = packed(dataset)
         self.clusters = tuple(clusters)
         self.loss_targets = LossTargets.for_scores(dataset)
-        self.graphs = dataset.graphs.with_empty_graph()
-        self.x = F.pad(x, (0, 0, 0, 1))
+        self.source = dataset.padded()
+        self.graphs, self.x = self.source.graphs, self.source.x
         self.y = torch.cat([y, y.new_zeros(1, *y.shape[1:])])
-        self.sizes = dataset.graphs.layout.sizes.numpy()
+        self.sizes = dataset.sizes
+        self.on_disk = len(self.graphs) <= len(self.sizes)  # `graphs` has only the extra one
         levels = [self.sizes]
         for pooling in self.clusters:
             levels.append(pooling.counts(levels[-1]))
@@ -75,11 +74,11 @@ class CohortBatches:
             for sizes in self.level_sizes[:, chosen.reshape(-1)]
         ]
         numbers = torch.from_numpy(np.where(real, chosen, len(self.sizes)).reshape(-1))
-        graphs, nodes = self.graphs.select(numbers, layouts[0])
+        graphs, x = self.source.draw(numbers, layouts[0])
         return CohortBatch(
             graphs=graphs,
             plan=tuple(layouts[1:]),
-            x=self.x.index_select(0, nodes),
+            x=x,
             y=self.y.index_select(0, numbers.to(device)),
             real=torch.from_numpy(real).to(device),
             counts=real.sum(1),

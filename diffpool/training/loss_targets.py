@@ -51,13 +51,13 @@ class LossTargets:
             class_weights=_class_weights(dataset, folds, configs),
             mean=mean,
             sd=sd,
-            dtype=dataset.x.dtype,
+            dtype=dataset.dtype,
         )
 
     @classmethod
     def for_scores(cls, dataset: GraphDataset) -> LossTargets:
         """The targets for scoring: unscaled, and all graphs have the same weight."""
-        return cls(dataset.regression, packed=dataset.weights is not None, dtype=dataset.x.dtype)
+        return cls(dataset.regression, packed=dataset.weights is not None, dtype=dataset.dtype)
 
     def __call__(self, y: Tensor, models: int) -> tuple[Tensor, Tensor | None]:
         """Classes [M · B] or targets [M · B, T], and weights [M · B], or None if all weights are 1."""
@@ -84,7 +84,7 @@ def packed(dataset: GraphDataset) -> Tensor:
     if dataset.weights is None:
         return dataset.y
     y = dataset.y.view(len(dataset), -1)
-    y = y if dataset.regression else y.to(dataset.x)
+    y = y if dataset.regression else y.to(dataset.device, dataset.dtype)
     return torch.cat([dataset.weights[:, None].to(y), y], 1)
 
 
@@ -117,4 +117,4 @@ def _class_weights(
         balanced = len(fold.train) / (max((counts > 0).sum(), 1) * counts.clip(min=1))
         balanced = np.where(counts > 0, balanced, 1.0)
         rows.append(balanced if config.class_weight == "balanced" else np.ones(len(counts)))
-    return torch.from_numpy(np.stack(rows)).to(dataset.x)
+    return torch.from_numpy(np.stack(rows)).to(dataset.device, dataset.dtype)

@@ -91,7 +91,7 @@ class EagerSteps:
     def epoch(self, orders: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
         """Run one step for each batch: the graphs of each model in its order, in batches of its size."""
         batches = self.batches
-        rows = max(sizes) * batches.graphs.num_nodes / max(len(batches.sizes), 1)  # of one model
+        rows = max(sizes) * batches.sizes.sum() / max(len(batches.sizes), 1)  # of one model
         with nullcontext() if batches.x.is_cuda else threads_for(rows):
             for batch in batches.batches(orders, sizes):
                 self.step(*batch.parts)
@@ -108,6 +108,7 @@ def make_stepper(
     `step` takes the parts of a `CohortBatch` of `models` models with up to `max_graphs` graphs each.
     """
     # captured steps compute the sizes of the coarser levels on the device, without a minimum
-    if can_capture(batches) and all(clusters.min_count == 1 for clusters in batches.clusters):
+    capturable = not batches.on_disk and can_capture(batches)
+    if capturable and all(clusters.min_count == 1 for clusters in batches.clusters):
         return CapturedSteps(batches, step, models, max_graphs)
     return EagerSteps(batches, step)

@@ -320,3 +320,20 @@ def test_damaged_names_are_an_error(names: Any) -> None:
     values = FeatureMap.choose(raw_graphs(node_labels=LABELS)).to_json()
     with pytest.raises((ValueError, TypeError)):
         FeatureMap.from_json({**values, "names": names})
+
+
+def test_units_and_degrees_are_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    attributes = rng.normal(size=(30, 3)) * [1, 1e-9, 1] + [0, 0, 1e6]
+    raw = RawGraphs.from_edges(
+        "parts", [3] * 10, np.arange(0, 30, 3), np.arange(1, 30, 3), node_attributes=attributes
+    )
+    whole = FeatureMap.choose(raw, "attributes,degree")
+    monkeypatch.setattr("diffpool.data.features.BLOCK", 7)
+    monkeypatch.setattr("diffpool.data.features.PART", 3)
+    parts = FeatureMap.choose(raw, "attributes,degree")
+    assert whole.most_degree == parts.most_degree == 1
+    assert whole.node_units[0] == parts.node_units[0] == (0.0, 1.0)
+    expected = [attributes[:, 1].mean(), attributes[:, 1].std()]
+    np.testing.assert_allclose([whole.node_units[1], parts.node_units[1]], [expected] * 2)
+    np.testing.assert_allclose(parts.node_units[2], whole.node_units[2])

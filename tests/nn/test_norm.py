@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout, column_mask
-from diffpool.nn import BatchNorm, L2Norm, NodeIndexNorm
+from diffpool.nn import BatchNorm, L2Norm, NodeIndexNorm, Standardize
 
 WIDTH = 4
 
@@ -136,3 +136,16 @@ def test_the_node_index_norm_equals_that_of_the_released_code() -> None:
         rtol=1e-8,
         atol=1e-8,
     )
+
+
+def test_inputs_fitted_in_parts_are_standardized_as_in_one_piece() -> None:
+    x = torch.randn(50, 3, dtype=torch.float64) * torch.tensor([1e-3, 1, 1e6]) + 7
+    x[:, 1] = 3
+    columns = torch.tensor([True, True, True])
+    whole, parts = Standardize(3).double(), Standardize(3).double()
+    whole.fit(x, columns)
+    parts.fit_parts(x.split([20, 0, 1, 29]), columns)
+    torch.testing.assert_close(parts.mean, whole.mean)
+    torch.testing.assert_close(parts.inverse_sd, whole.inverse_sd)
+    torch.testing.assert_close(whole.mean[0], x.mean(0))
+    assert whole.inverse_sd[0, 1] == parts.inverse_sd[0, 1] == 1  # constant

@@ -63,7 +63,7 @@ def measure_times(
             dataset = load(name).to(device) if dataset is None else dataset
             chosen = settings_for(method, name, batch_size=BATCH, **changes)
             values = _measure(chosen, dataset, steps)
-            append_line(path, {"dataset": name, "row": row, **values, **origin(dataset.x.device)})
+            append_line(path, {"dataset": name, "row": row, **values, **origin(dataset.device)})
             report(
                 f"time, {row} on {name}: {values['training']:.3f} s per epoch, forward {values['forward']:.3f} s"
             )
@@ -87,7 +87,7 @@ def _measure(method: Method, dataset: GraphDataset, steps: int) -> dict[str, Any
     model = initial_models(method.architecture, [0], dataset, [fold])
     cohort = Cohort(model, dataset, [fold], [method.training])
     scorer = Scorer(model, CohortBatches(dataset, model.clusters), 1, BATCH)
-    on_gpu = dataset.x.is_cuda
+    on_gpu = dataset.device.type == "cuda"
     # On a GPU, the second occurrence of a shape captures the step: the timed turns are like those of a long run.
     training = _median_seconds(lambda: cohort.train_on([graphs]), 3 if on_gpu else 1, on_gpu)
     forward = _median_seconds(lambda: scorer([graphs]), 3 if on_gpu else 1, on_gpu)

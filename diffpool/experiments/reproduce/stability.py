@@ -121,7 +121,7 @@ def measure_stability(
                     return
                 values["seconds"] = round(time.monotonic() - start, 1)
                 about = {"dataset": name, "arm": arm.name, "fold": fold, **setup}
-                append_line(path, {**about, **values, **origin(dataset.x.device)})
+                append_line(path, {**about, **values, **origin(dataset.device)})
                 mean = fmean(values["accuracies"])
                 report(
                     f"stability, {name}, fold {fold}, {arm.title}: {mean:.1f} % ({values['seconds']:.0f} s)"
