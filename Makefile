@@ -7,13 +7,14 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 # Without a GPU, the tests of the Triton kernels run in the interpreter only (target `kernels`).
 WITHOUT_GPU := $(if $(shell command -v nvidia-smi),,-m "not triton")
 
-.PHONY: help demo test soak lint types docs tests kernels format clean
+.PHONY: help demo test soak lint types docs tests kernels page format clean
 
 help:
 	@echo "make demo    train DiffPool and a flat GNN on generated data, about three minutes"
 	@echo "make test    formatter, linter, type checker, documentation and tests, at most five minutes on two cores"
 	@echo "make soak    the same with the full counts of the repeated tests (fuzzing, kills, properties)"
 	@echo "make docs    the documentation as a site in site/"
+	@echo "make page    build the program of the page of 'diffpool explore' from web/ (needs npm)"
 	@echo "make format  format the code"
 	@echo "make clean   remove the virtual environment, the demo's files and the site"
 
@@ -52,6 +53,9 @@ tests: $(VENV)/.installed
 kernels: $(VENV)/.installed
 	@output=$$(TRITON_INTERPRET=1 $(PYTEST) -m triton $(if $(SOAK),--soak) tests/backends 2>&1); status=$$?; \
 		printf '\nTriton kernels in the interpreter:\n%s\n' "$$output"; exit $$status
+
+page:
+	cd web && npm ci && npm run check && npm run build
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .

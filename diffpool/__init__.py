@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from diffpool.data import GraphDataset, RawGraphs, as_raw, embedded, load_dataset, read_graphs
     from diffpool.estimator import DiffPoolClassifier, DiffPoolRegressor
     from diffpool.experiments import tune
+    from diffpool.explorer import explore
     from diffpool.graphs import DenseGraphs, SparseGraphs
     from diffpool.nn import DiffPool, GraphClassifier
     from diffpool.pooling import DiffPooling, PoolingOutput
@@ -46,6 +47,7 @@ __all__ = [
     "build",
     "embedded",
     "explain",
+    "explore",
     "load_dataset",
     "load_model",
     "read_graphs",
@@ -63,6 +65,7 @@ __getattr__ = lazy_names(
         "data": "GraphDataset RawGraphs as_raw embedded load_dataset read_graphs",
         "estimator": "DiffPoolClassifier DiffPoolRegressor",
         "experiments": "tune",
+        "explorer": "explore",
         "graphs": "DenseGraphs SparseGraphs",
         "nn": "DiffPool GraphClassifier",
         "pooling": "DiffPooling PoolingOutput",

@@ -82,7 +82,12 @@ def test_the_wheel_contains_the_package_and_nothing_else(wheel: tuple[Path, str]
     folder, _ = wheel
     code = {f"diffpool/{p.relative_to(ROOT / 'diffpool')}" for p in ROOT.glob("diffpool/**/*.py")}
     found = files(folder)
-    assert {name for name in found if ".dist-info/" not in name} == {*code, "diffpool/py.typed"}
+    page = {f"diffpool/explorer/assets/page.{kind}" for kind in ("js", "css")}
+    assert {name for name in found if ".dist-info/" not in name} == {
+        *code,
+        *page,
+        "diffpool/py.typed",
+    }
     assert f"diffpool-{VERSION}.dist-info/licenses/LICENSE" in found
 
 

@@ -17,6 +17,7 @@ from diffpool.cli.demo import demo
 from diffpool.cli.display import console
 from diffpool.cli.evaluate import ALL_PROTOCOLS, evaluate
 from diffpool.cli.exits import INTERRUPTED, check_completion, one_line_errors
+from diffpool.cli.explore import explore
 from diffpool.cli.options import Command, listing
 from diffpool.cli.plot import app as plot_app
 from diffpool.cli.predict import predict
@@ -73,6 +74,7 @@ app.command(cls=Command, epilog=TUNE_LISTS)(tune)
 app.command()(data)
 app.command()(predict)
 app.command()(analyze)
+app.command()(explore)
 app.command(cls=Command, epilog=listing(Tables=TARGETS))(reproduce)
 app.add_typer(plot_app, name="plot")
 

@@ -243,6 +243,8 @@ def _viz() -> ModuleType:
     """The functions that draw; an error that says how to install what they need."""
     try:
         from diffpool import viz
+
+        _ = viz.draw_clusters  # names are imported on first use: fail before any work is done
     except ImportError as error:
         raise SettingError(str(error)) from error
     return viz

@@ -29,16 +29,25 @@ class Level:
         return len(self.mass)
 
 
-def hierarchy(adjacency: Sequence[np.ndarray], assignments: Sequence[np.ndarray]) -> list[Level]:
-    """The levels of one graph, from the adjacency matrix of each level and the assignment matrix of each pooling.
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """The drawn nodes of every level, in their order; clusters without members are left out."""
 
-    Clusters without members, those that are not the first choice of any node, are left out. Each cluster of the first
-    pooling has its own color, which its members share. The color of a coarser node is the mean of the colors of its
-    members, weighted by how much of each member it takes.
-    """
-    columns = [np.arange(len(adjacency[0]))]
-    clusters: list[np.ndarray] = []  # of the nodes of each level, as a row of the next one
-    mass = [np.ones(len(adjacency[0]))]
+    columns: list[np.ndarray]  # of each level: the number of each node before those were left out
+    clusters: list[
+        np.ndarray
+    ]  # of each pooling: the node of the next level that is the first choice
+    mass: list[
+        np.ndarray
+    ]  # of each level, for all nodes: number of input nodes that each represents
+    colors: list[np.ndarray]  # of each level: [n, 3]
+
+
+def ordered(nodes: int, assignments: Sequence[np.ndarray]) -> Ordered:
+    """The drawn nodes of a graph with this number of nodes and these assignment matrices; see `hierarchy`."""
+    columns = [np.arange(nodes)]
+    clusters: list[np.ndarray] = []
+    mass = [np.ones(nodes)]
     for s in assignments:
         choice = s[columns[-1]].argmax(1)
         mass.append(mass[-1] @ s)
@@ -48,7 +57,18 @@ def hierarchy(adjacency: Sequence[np.ndarray], assignments: Sequence[np.ndarray]
         row[order] = np.arange(len(order))
         clusters.append(row[choice])
         columns.append(order)
-    colors = _colors(columns, clusters, mass, assignments)
+    return Ordered(columns, clusters, mass, _colors(columns, clusters, mass, assignments))
+
+
+def hierarchy(adjacency: Sequence[np.ndarray], assignments: Sequence[np.ndarray]) -> list[Level]:
+    """The levels of one graph, from the adjacency matrix of each level and the assignment matrix of each pooling.
+
+    Clusters without members, those that are not the first choice of any node, are left out. Each cluster of the first
+    pooling has its own color, which its members share. The color of a coarser node is the mean of the colors of its
+    members, weighted by how much of each member it takes.
+    """
+    found = ordered(len(adjacency[0]), assignments)
+    columns, clusters, mass, colors = found.columns, found.clusters, found.mass, found.colors
     levels = []
     for level, kept in enumerate(columns):
         pooled = level < len(assignments)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MAX_EXACT = 200  # nodes: up to this size, distances in the drawing follow those in the graph
 ROUNDS, MIN_ROUNDS = 300, 30  # of pushing discs apart; fewer for more than 300 nodes
@@ -15,6 +19,8 @@ def force_directed(adjacency: np.ndarray, seed: int = 0) -> np.ndarray:
 
     The connected components are drawn separately, the largest at the top left.
     """
+    import networkx as nx
+
     graph = nx.from_numpy_array((adjacency + adjacency.T > 0).astype(float))
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
     parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), min(part)))
@@ -24,30 +30,36 @@ def force_directed(adjacency: np.ndarray, seed: int = 0) -> np.ndarray:
         nodes = sorted(part)
         positions[nodes] = _component(graph.subgraph(nodes), nodes, seed)
         boxes.append(nodes)
-    _pack(positions, boxes)
+    pack(positions, boxes)
     return positions
 
 
 def _component(graph: nx.Graph, nodes: list[int], seed: int) -> np.ndarray:
     """Positions of a connected graph, with a median edge length of 1 and its longer side across."""
+    import networkx as nx
+
     if len(nodes) == 1:
         return np.zeros((1, 2))
     if len(nodes) <= MAX_EXACT:
         found = nx.kamada_kawai_layout(graph)
     else:
         found = nx.spring_layout(graph, iterations=150, seed=seed)
-    positions = np.array([found[node] for node in nodes])
-    positions -= positions.mean(0)
+    index = {node: i for i, node in enumerate(nodes)}
+    ends = np.array([(index[a], index[b]) for a, b in graph.edges])
+    return upright(np.array([found[node] for node in nodes]), ends)
+
+
+def upright(positions: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The same drawing of edges [E, 2] with its longer side across and a median edge length of 1: [n, 2]."""
+    positions = positions - positions.mean(0)
     axes = np.linalg.svd(positions, full_matrices=False)[2]
     # the sign of an axis is arbitrary: fix it, so that the drawing does not depend on the machine
     positions = positions @ (axes * np.where(axes.sum(1) < 0, -1, 1)[:, None]).T
-    index = {node: i for i, node in enumerate(nodes)}
-    ends = np.array([(index[a], index[b]) for a, b in graph.edges])
     lengths = np.linalg.norm(positions[ends[:, 0]] - positions[ends[:, 1]], axis=1)
     return positions / max(float(np.median(lengths)), 1e-9)
 
 
-def _pack(positions: np.ndarray, parts: list[list[int]], gap: float = 1.2) -> None:
+def pack(positions: np.ndarray, parts: list[list[int]], gap: float = 1.2) -> None:
     """Move the components next to each other, in rows about as wide as the figure is high."""
     if not parts:
         return

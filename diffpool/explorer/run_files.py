@@ -1,0 +1,47 @@
+"""What a model directory says about the training run: its curves, and which graphs were for what."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+METRICS, REPORT = "metrics.jsonl", "report.json"
+COLUMNS = ("train_loss", "train_class_loss", "validation_loss")
+ACCURACIES = ("train_accuracy", "validation_accuracy")
+TRAIN, VALIDATION, TEST = range(3)
+
+
+def read_curves(directory: Path) -> dict[str, list[Any]] | None:
+    """The columns of metrics.jsonl, NaN as None; None if there is no such file, or if it is damaged."""
+    try:
+        lines = (directory / METRICS).read_text("utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+        curves = {
+            name: [_number(row.get(name)) for row in rows]
+            for name in ("epoch", *COLUMNS, *ACCURACIES)
+        }
+        best = [row["epoch"] for row in rows if row.get("best")]
+    except (OSError, ValueError, AttributeError, KeyError):
+        return None
+    return curves | {"best": best[-1:]} if rows else None
+
+
+def read_split(directory: Path, dataset: str, graphs: int) -> list[int] | None:
+    """The part of each graph: TRAIN, VALIDATION or TEST; None if the model was not trained on this data set."""
+    try:
+        report = json.loads((directory / REPORT).read_text("utf-8"))
+        if (report["dataset"], report["graphs"]) != (dataset, graphs):
+            return None
+        parts = [TRAIN] * graphs
+        for name, part in (("validation_graphs", VALIDATION), ("test_graphs", TEST)):
+            for graph in report["split"][name] or ():
+                parts[graph] = part
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return parts
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
