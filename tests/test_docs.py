@@ -7,12 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
+import networkx as nx
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import diffpool.cli.inputs
-from benchmarks import tables
+from benchmarks import tables, tgp_pool
 from benchmarks.tables import filled
+from diffpool import DiffPooling, SparseGraphs
 from diffpool.cli.commands import app
 from diffpool.data import embedded
 from diffpool.errors import DiffPoolError
@@ -53,6 +56,79 @@ def test_the_page_on_logging_sends_every_epoch_to_weights_and_biases(monkeypatch
     calls = run.log.call_args_list
     assert [call.kwargs["step"] for call in calls] == [1, 2, 3, 4, 5]
     assert all(call.args[0]["validation_loss"] > 0 for call in calls)
+
+
+def model_of(block: str, language: str = "python"):
+    """The class in a code block of the page for those who come from another library."""
+    page = (ROOT / "docs" / "migration.md").read_text()
+    codes = [c for c in re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL) if block in c]
+    (code,) = codes
+    names = {"__name__": "docs"}
+    exec(compile(code, "docs", "exec"), names)
+    (model,) = (v for k, v in names.items() if k.endswith("Model"))
+    torch.manual_seed(0)
+    return model(3, 8, 4, 2).eval()
+
+
+def padded_state(pyg):
+    """The parameters of the model of PyG, for the model on padded matrices."""
+    a, b = pyg.conv1, pyg.conv2
+    return {
+        "conv1.weight": torch.cat([a.lin_r.weight, a.lin_l.weight], 1),
+        "conv1.bias": a.lin_l.bias,
+        "conv2.weight": torch.cat([b.lin_root.weight, b.lin_rel.weight], 1),
+        "conv2.bias": b.lin_root.bias,
+        **{
+            f"{name}.{k}": v
+            for name in ("assign", "head")
+            for k, v in getattr(pyg, name).state_dict().items()
+        },
+    }
+
+
+def dense_batch():
+    """Graphs without a node of degree 0, so that every cluster has edges."""
+    rings = [nx.complete_graph(n) for n in (5, 7, 6)]
+    x = torch.randn(18, 3, generator=torch.Generator().manual_seed(0))
+    return SparseGraphs.from_networkx(rings).to_pyg(x)
+
+
+@torch.no_grad()
+def test_the_four_models_of_the_page_on_migration_are_the_same():
+    utils = pytest.importorskip("torch_geometric.utils")
+    pyg, ours, padded = map(model_of, ("class PygModel", "class Model", "class PaddedModel"))
+    state = pyg.state_dict()
+    ours.load_state_dict({k.replace("assign", "pool.assign"): v for k, v in state.items()})
+    padded.load_state_dict(padded_state(pyg))
+    batch = dense_batch()
+    logits, loss = pyg(batch)
+    for found, expected in zip(ours(batch), (logits, loss), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    x, mask = utils.to_dense_batch(batch.x, batch.batch)
+    adj = utils.to_dense_adj(batch.edge_index, batch.batch)
+    torch.testing.assert_close(padded(x, adj, mask), logits, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_model_of_torch_geometric_pool_on_the_page_is_the_same():
+    pytest.importorskip("torch_geometric")
+    pytest.importorskip("tgp")
+    tgp_pool.poolers()
+    pyg, theirs = model_of("class PygModel"), model_of("class TgpModel", "py")
+    (linear,) = (
+        m for m in theirs.pool.modules() if hasattr(m, "in_channels") and hasattr(m, "weight")
+    )
+    state = {k: v for k, v in pyg.state_dict().items() if not k.startswith("assign")}
+    theirs.load_state_dict(state, strict=False)
+    linear.load_state_dict(pyg.assign.state_dict())
+    batch = dense_batch()
+    logits, loss = theirs(batch)
+    torch.testing.assert_close(logits, pyg(batch)[0], rtol=1e-5, atol=1e-5)
+    pool = DiffPooling(assign=pyg.assign, losses="pyg", normalize=False)
+    h = pyg.conv1(batch.x, batch.edge_index).relu()
+    out = pool(h, batch.edge_index, batch.batch)
+    entropy = out.losses["entropy"] * 3 * 7 / 18  # padding counts as nodes in PyG
+    torch.testing.assert_close(loss, out.losses["link"] + entropy, rtol=1e-5, atol=1e-5)
 
 
 def commands_in(text: str) -> list[list[str]]:
