@@ -131,6 +131,14 @@ class GraphDataset:
         return self.graphs.layout.sizes.numpy()
 
     @property
+    def edge_counts(self) -> np.ndarray:
+        """[B] int64: number of directed edges."""
+        layout, indptr = self.graphs.layout, self.graphs.adj.indptr.cpu().numpy()
+        starts = layout.starts.numpy()
+        counts: np.ndarray = indptr[starts + self.sizes] - indptr[starts]
+        return counts
+
+    @property
     def largest(self) -> int:
         """Number of nodes of the largest graph."""
         return int(self.sizes.max(initial=0))

@@ -55,6 +55,11 @@ class StoredDataset(GraphDataset):
         return self.raw.sizes
 
     @property
+    def edge_counts(self) -> np.ndarray:
+        """[B] int64: number of directed edges on disk; reverse edges that training adds are not counted."""
+        return self.raw.edge_counts
+
+    @property
     def dtype(self) -> torch.dtype:
         return torch.float32
 

@@ -37,6 +37,7 @@ LATER_TRAINING: dict[str, Any] = {
     "class_weight": None,
     "ensemble": 1,
     "monitor": "loss",
+    "batch_statistics": "synchronized",
 }
 LATER_PROTOCOL: dict[str, Any] = {
     "trials": None,
@@ -87,10 +88,11 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
 def training_key(method: Method, dataset: GraphDataset, fold: Fold) -> str:
     """A hash of everything that determines the epochs of a single training run; more epochs do not change it."""
     known = versions()
+    training = asdict(replace(method.training, epochs=1, patience=1))
     about = {
         "method": method.name,
         "architecture": asdict(method.architecture),
-        "training": asdict(replace(method.training, epochs=1, patience=1)),
+        "training": _without({"batch_statistics": "synchronized"}, training),
         "data": fingerprint(dataset),
         "fold": fold_digests([[fold]]),
         "versions": [known["torch"], known["diffpool"]],

@@ -15,13 +15,15 @@ from torch import Tensor, nn
 from diffpool.backends import accelerated
 from diffpool.graphs import Graphs
 from diffpool.layout import Layout, column_mask
+from diffpool.nn.synchronized import largest as largest_of_processes
+from diffpool.nn.synchronized import merged_moments, summed
 
 
 class BatchNorm(nn.Module):
     """Batch normalization for each of M models, over the nodes in the batch.
 
     A column is normalized over the nodes that have it. If fewer than two nodes have it, it is normalized by the running
-    statistics, which do not change.
+    statistics, which do not change. While `synchronized`, the batch is that of all processes of a data-parallel run.
 
     Examples:
         >>> BatchNorm(3)(graphs, x).shape  # [N, 3] → [N, 3]
@@ -30,6 +32,7 @@ class BatchNorm(nn.Module):
 
     def __init__(self, width: int, models: int = 1, momentum: float = 0.1, eps: float = 1e-5):
         super().__init__()
+        self.synchronized = False  # set by `nn.synchronized.synchronized`
         self.width, self.models, self.momentum, self.eps = width, models, momentum, eps
         self.weight = nn.Parameter(torch.ones(models, width))
         self.bias = nn.Parameter(torch.zeros(models, width))
@@ -44,11 +47,17 @@ class BatchNorm(nn.Module):
             nn.init.ones_(ones)
             nn.init.zeros_(zeros)
 
+    @property
+    def shares_statistics(self) -> bool:
+        """Whether the statistics are those of all processes."""
+        return self.synchronized and self.training
+
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
         real = graphs.layout.real
         if real is not None:
             mask = (real[:, None] if mask is None else mask & real[:, None]).expand_as(x)
-        if mask is not None or x.shape[1] < self.width or x.shape[0] <= self.models:
+        special = x.shape[1] < self.width or x.shape[0] <= self.models or self.shares_statistics
+        if mask is not None or special:
             return self._masked(x, mask)
         if self.models > 1:  # one column block per model, so that one call normalizes all models
             x = x.unflatten(0, (self.models, -1)).transpose(0, 1).flatten(1)  # [N/M, M·D]
@@ -78,14 +87,19 @@ class BatchNorm(nn.Module):
             count = real.sum(1)  # [M, W]
             batch_mean = (x * real).sum(1) / count.clamp(min=1)
             batch_var = ((x - batch_mean[:, None]) * real).square().sum(1) / count.clamp(min=1)
+            if self.shares_statistics:  # from here on all columns: other processes may have more
+                moments = merged_moments(count, batch_mean, batch_var, self.width)
+                count, batch_mean, batch_var = moments
+                mean, var = self.running_mean, self.running_var
             spread = count > 1
             unbiased = batch_var.detach() * count / (count - 1).clamp(min=1)
             step = self.momentum * spread.to(x.dtype)
             running_mean = mean + step * (batch_mean.detach() - mean)
             running_var = var + step * (unbiased - var)
             mean, var = torch.where(spread, batch_mean, mean), torch.where(spread, batch_var, var)
-            self.running_mean[:, :width] = running_mean
-            self.running_var[:, :width] = running_var
+            self.running_mean[:, : mean.shape[1]] = running_mean
+            self.running_var[:, : var.shape[1]] = running_var
+            mean, var = mean[:, :width], var[:, :width]
         scale = (var + self.eps).rsqrt() * self.weight[:, :width]
         shift = self.bias[:, :width] - mean * scale
         x = (x * scale[:, None] + shift[:, None]).flatten(0, 1)
@@ -123,7 +137,8 @@ class NodeIndexNorm(nn.Module):
 
     It normalizes the i-th nodes of all graphs in the batch together, over graphs and features, in training and in
     evaluation. So the result of a graph depends on the order of its nodes and on the rest of the batch: Proposition 1
-    does not hold. Deviation: graphs are not padded here, so the statistics do not include padding.
+    does not hold. Deviation: graphs are not padded here, so the statistics do not include padding. While
+    `synchronized`, the batch is that of all processes of a data-parallel run.
 
     Examples:
         >>> NodeIndexNorm()(graphs, x).shape  # [N, 3] → [N, 3]
@@ -134,10 +149,18 @@ class NodeIndexNorm(nn.Module):
 
     def __init__(self, models: int = 1):
         super().__init__()
+        self.synchronized = False  # set by `nn.synchronized.synchronized`
         self.models = models
+
+    @property
+    def shares_statistics(self) -> bool:
+        """Whether the statistics are those of all processes, in evaluation too."""
+        return self.synchronized
 
     def forward(self, graphs: Graphs, x: Tensor, mask: Tensor | None = None) -> Tensor:
         largest = graphs.layout.largest
+        if self.shares_statistics:
+            largest = largest_of_processes(largest, x)
         index = graphs.layout.index_in_graph.unflatten(0, (self.models, x.shape[0] // self.models))
         first = torch.arange(self.models, device=x.device)[:, None] * largest
         index = (index + first).flatten()  # the i-th nodes of each model's graphs
@@ -145,6 +168,8 @@ class NodeIndexNorm(nn.Module):
         ones = torch.ones_like(x[:, 0]) if real is None else real.to(x.dtype)
         moments = torch.stack([ones, ones * x.mean(-1), ones * x.square().mean(-1)], -1)
         sums = x.new_zeros(self.models * largest, 3).index_add(0, index, moments)
+        if self.shares_statistics:
+            sums = summed(sums)
         count, mean, square = sums[index].unbind(-1)  # [N] each
         mean, square = mean / count.clamp(min=1), square / count.clamp(min=1)
         var = (square - mean.square()).clamp(min=0)

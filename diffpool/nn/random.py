@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,6 +19,19 @@ from torch import Tensor
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 FIRST = 0xBF58476D1CE4E5B9 - 2**64
 SECOND = 0x94D049BB133111EB - 2**64
+
+
+class BatchRows(Protocol):
+    """Which rows of the whole batch the rows of a part are, so that a part draws the numbers of the whole.
+
+    With data-parallel training, every process computes a part of each batch.
+    """
+
+    def of_graphs(self) -> Tensor:
+        """The number of each graph within the batch of its model: [M, B]."""
+
+    def of_nodes(self, level: int) -> Tensor:
+        """The number of each row of a level within the batch of its model: [M, N/M]."""
 
 
 class Random:
@@ -34,6 +48,8 @@ class Random:
         seeds: one per model; nonnegative integers.
         steps: the number of steps that each model has taken, [M, 1], on the device; read at every call, never modified.
         rates: the dropout rate p of each model, 0 ≤ p < 1; None: no dropout.
+
+    `rows` is set if a step computes a part of the batch.
     """
 
     def __init__(self, seeds: Sequence[int], steps: Tensor, rates: Sequence[float] | None = None):
@@ -46,6 +62,7 @@ class Random:
         self.scales = torch.tensor(scales, dtype=torch.float64, device=device)  # [M]
         self.steps = steps
         self.drops = any(rates)
+        self.rows: BatchRows | None = None
 
     def dropout(self, x: Tensor, layer: int) -> Tensor:
         """Set each entry to zero with probability p, the rate of its model, and divide the rest by 1 − p.
@@ -57,28 +74,31 @@ class Random:
         models = len(self.scales)
         x = x.view(models, len(x) // models, x.shape[1])
         scales = self.scales.to(x.dtype)[:, None, None]
-        return torch.where(self.kept(layer, *x.shape[1:]), x * scales, 0).flatten(0, 1)
+        numbers = None if self.rows is None else self.rows.of_graphs()
+        kept = self.kept(layer, x.shape[1], x.shape[2], numbers)
+        return torch.where(kept, x * scales, 0).flatten(0, 1)
 
-    def kept(self, layer: int, rows: int, columns: int) -> Tensor:
-        """Which entries dropout keeps in this step: [M, rows, columns]."""
-        return self._bits(layer, rows, columns) >= self.limits[:, None, None]
+    def kept(self, layer: int, rows: int, columns: int, numbers: Tensor | None = None) -> Tensor:
+        """Which entries dropout keeps in this step: [M, rows, columns]; `numbers` [M, rows]: see `BatchRows`."""
+        return self._bits(layer, rows, columns, numbers) >= self.limits[:, None, None]
 
     def uniform(self, like: Tensor, layer: int) -> Tensor:
         """Uniform numbers in [0, 1) in the shape [M · B, D] of `like`, different for each `layer` and in dropout."""
         models = len(self.scales)
-        bits = self._bits(~layer, len(like) // models, like.shape[1])
+        numbers = None if self.rows is None else self.rows.of_nodes(layer)
+        bits = self._bits(~layer, len(like) // models, like.shape[1], numbers)
         return (bits.to(like.dtype) / 2**32).flatten(0, 1)
 
     def at(self, layer: int) -> LayerRandom:
         """The random numbers of one layer."""
         return LayerRandom(self, layer)
 
-    def _bits(self, layer: int, rows: int, columns: int) -> Tensor:
+    def _bits(self, layer: int, rows: int, columns: int, numbers: Tensor | None) -> Tensor:
         """Random integers in [0, 2³²): [M, rows, columns]."""
         device = self.keys.device
         state = splitmix64(splitmix64(self.keys + self.steps[:, 0].to(torch.int64)) + layer)  # [M]
-        row = torch.arange(rows, device=device)[:, None] << 32
-        index = row + torch.arange(columns, device=device)  # [rows, columns]
+        row = torch.arange(rows, device=device) if numbers is None else numbers
+        index = (row[..., None] << 32) + torch.arange(columns, device=device)  # […, rows, columns]
         bits = splitmix64(state[:, None, None] + GOLDEN * index)
         return _shifted(bits, 32)
 

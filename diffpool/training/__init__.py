@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from diffpool.training.callbacks import Callback, StopTraining
     from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
     from diffpool.training.cohort_batches import CohortBatch, CohortBatches
+    from diffpool.training.distributed import Processes
     from diffpool.training.loss_targets import LossTargets, target_scale
     from diffpool.training.memory import (
         TOO_LITTLE_FOR_ONE,
@@ -54,6 +55,7 @@ __all__ = [
     "ModelCard",
     "Optimizer",
     "Predictions",
+    "Processes",
     "Save",
     "Scorer",
     "Scores",
@@ -92,6 +94,7 @@ __getattr__ = lazy_names(
         "loss_targets": "LossTargets target_scale",
         "cohort": "Cohort Epoch fit_inputs train",
         "cohort_batches": "CohortBatch CohortBatches",
+        "distributed": "Processes",
         "memory": "TOO_LITTLE_FOR_ONE is_out_of_memory models_fit release_memory",
         "metrics": "classification_metrics metrics_text regression_metrics",
         "model_directory": "ModelCard Save reserve_directory save_model",

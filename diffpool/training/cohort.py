@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -24,12 +25,13 @@ from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier, Random, Standardize, check_models, take
 from diffpool.training.callbacks import Callback, call_all
 from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.distributed import Processes, SharedSteps, work
 from diffpool.training.loss_targets import LossTargets
 from diffpool.training.memory import models_fit
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.scores import Scorer, Scores, score_sums
 from diffpool.training.settings import Training
-from diffpool.training.step import loss_weights, make_stepper, train_step
+from diffpool.training.step import Stepper, loss_weights, make_stepper, train_step
 
 State = dict[str, Tensor]
 NO_GRAPHS = np.empty(0, np.int64)
@@ -60,6 +62,7 @@ def train(
     fold: Fold,
     config: Training,
     callbacks: Sequence[Callback] = (),
+    processes: Processes | None = None,
 ) -> Iterator[Epoch]:
     """Train on one split until the validation score has not improved for `patience` epochs.
 
@@ -68,6 +71,9 @@ def train(
 
     Each of `callbacks` is called with the row of every epoch and may raise `StopTraining`. The model and the data set
     are on the same device. When the iterator ends or is closed, the model has the parameters of its best epoch.
+
+    With `processes`, they train this model together: all of them call `train` with the same data set, fold and
+    settings. The parameters at the start are those of the first process, and its callbacks decide when to stop.
     """
     if config.ensemble > 1:
         raise SettingError(
@@ -76,13 +82,15 @@ def train(
     if not isinstance(dataset, GraphDataset):
         device = next(model.parameters()).device
         dataset = GraphDataset.from_raw(as_raw(dataset)).to(device)
-    cohort = Cohort(model, dataset, [fold], [config])
+    cohort = Cohort(model, dataset, [fold], [config], processes=processes)
     try:
         stop = False
         while not stop and not cohort.finished:
             row = cohort.train_epoch()[0]
             assert row is not None
             stop = call_all(callbacks, row)
+            if processes is not None:
+                stop = processes.from_leader(stop)
             yield row
     finally:
         cohort.restore_best()
@@ -95,6 +103,7 @@ class Cohort:
     `members`: at first all of them (it is `model` itself); when half of them have stopped, the others move to a
     smaller copy, so that stopped models cost nothing. `target_folds`, one for each model: scale its targets to
     mean 0 and sd 1 on the training graphs of this fold. Custom modules follow the convention of `nn/side_by_side.py`.
+    `processes`: train data-parallel; every process has a cohort with the same arguments.
 
     Attributes:
         epoch, seconds: epochs trained so far, and their time.
@@ -115,12 +124,18 @@ class Cohort:
         configs: Sequence[Training],
         target_folds: Sequence[Fold] | None = None,
         may_fail: bool = False,
+        processes: Processes | None = None,
     ):
         check_models(model, len(folds))
         if dataset.regression and any(config.monitor == "accuracy" for config in configs):
             raise SettingError(
                 f"monitor=accuracy needs classes, but {dataset.name} has regression targets: use monitor=loss"
             )
+        self.processes = processes
+        if processes is not None:
+            processes.check(dataset, folds, configs)
+            processes.share(model)
+            self.work_of_graphs = work(dataset)
         self.may_fail = may_fail
         self.failed: set[int] = set()
         self.stopped: set[int] = set()
@@ -152,9 +167,19 @@ class Cohort:
         self.random = Random(seeds, self.optimizer.steps, rates)
         # Sums over an epoch of both losses and of correct predictions: on the device, read once per epoch.
         self.sums = self.batches.x.new_zeros(models, 3, dtype=torch.float64)
-        self.scorer = Scorer(model, self.batches, models, loss_targets=self.loss_targets)
         sizes = [min(len(f.train), c.batch_size) for f, c in zip(folds, configs, strict=True)]
-        self.stepper = make_stepper(self.batches, self.step, models, max(sizes))
+        if self.processes is None:
+            self.scorer = Scorer(model, self.batches, models, loss_targets=self.loss_targets)
+            self.stepper: Stepper = make_stepper(self.batches, self.step, models, max(sizes))
+        else:
+            across = configs[0].batch_statistics == "synchronized"
+            shared = partial(
+                SharedSteps, self.batches, model, self.processes, self.work_of_graphs, across
+            )
+            self.scorer = Scorer(
+                model, self.batches, models, loss_targets=self.loss_targets, shared=shared
+            )
+            self.stepper = shared(self.step, self.random)
 
     @property
     def active(self) -> list[bool]:
@@ -223,6 +248,10 @@ class Cohort:
         self.sums.zero_()
         self.stepper.epoch(orders, [self.configs[m].batch_size for m in self.members])
         counts = np.array([max(len(order), 1) for order in orders])
+        if self.processes is not None:
+            self.processes.add(self.sums)
+            if self.configs[0].batch_statistics == "shard":
+                self.processes.average_statistics(self.in_training)
         return self.sums.cpu().numpy() / counts[:, None]
 
     def step(
@@ -231,9 +260,9 @@ class Cohort:
         """One training step on the parts of a `CohortBatch`; losses and correct predictions are added to `sums`."""
         model, optimizer = self.in_training, self.optimizer
         y, weights = self.loss_targets(y, len(real))
-        prediction, loss = train_step(
-            model, optimizer, graphs, plan, x, y, real, self.loss_weights, self.random, weights
-        )
+        add = None if self.processes is None else self.processes.add
+        parts, more = (graphs, plan, x, y, real), (self.loss_weights, self.random, weights, add)
+        prediction, loss = train_step(model, optimizer, *parts, *more)
         sums = score_sums(prediction.logits.detach(), y, real, weights)
         self.sums += torch.cat([loss[:, None], sums], 1)
 

@@ -6,7 +6,7 @@ weight decay, clipping threshold and step count; a model without graphs in a ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +61,28 @@ class Optimizer:
         moments = (self.mean, self.square, self.decay)
         state = (self.clip, self.rate, self.steps, present)
         adam_step(self.parameters, grads, self.gaps, self.gradient, *moments, *state, BETAS, EPS)
+
+    @torch.no_grad()
+    def shared_step(self, losses: Tensor, counts: Tensor, add: Callable[[Tensor], None]) -> None:
+        """Take one step on the mean loss over the graphs of all processes, with the gradients summed by `add`.
+
+        `losses` and `counts` [M] are the sums of losses and the numbers of graphs of this process.
+        """
+        ones = torch.ones_like(losses)
+        grads = torch.autograd.grad(
+            losses, self.views, ones, allow_unused=True, materialize_grads=True
+        )
+        joined(grads, self.gaps, self.gradient)
+        sums = torch.cat([self.gradient, counts[:, None].to(self.gradient)], 1)  # [M, P + 1]
+        add(sums)
+        gradient, count = sums[:, :-1], sums[:, -1:]
+        torch.div(gradient, count.clamp(min=1), out=self.gradient)
+        present = count[:, 0] > 0
+        self.steps += present[:, None]
+        norm = torch.linalg.vector_norm(self.gradient, dim=1, keepdim=True)
+        moments = (self.mean, self.square, self.decay)
+        state = (norm, self.clip, self.rate, self.steps, present)
+        adam_update(self.parameters, self.gradient, *moments, *state, BETAS, EPS)
 
     def state(self) -> dict[str, Tensor]:
         """Everything besides the parameters that is needed to continue later; every tensor has one row per model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier
 from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.distributed import SharedSteps
 from diffpool.training.loss_targets import LossTargets
 from diffpool.training.step import EagerSteps, Stepper, make_stepper, task_loss
 
@@ -103,12 +104,16 @@ class Scorer:
         batch_size: int = 100,
         capture: bool = True,
         loss_targets: LossTargets | None = None,
+        shared: Callable[[Callable[..., None]], SharedSteps] | None = None,
     ):
+        """`shared` makes the steps of one of several processes, which divide the graphs among themselves."""
         self.model, self.batches, self.batch_size = model, batches, batch_size
         self.loss_targets = batches.loss_targets if loss_targets is None else loss_targets
         self.sums = batches.x.new_zeros(models, 2, dtype=torch.float64)
         self.stepper: Stepper = EagerSteps(batches, self._add)
-        if capture:
+        if shared is not None:
+            self.stepper = shared(self._add)
+        elif capture:
             self.stepper = make_stepper(batches, self._add, models, batch_size)
 
     @torch.no_grad()
@@ -117,6 +122,8 @@ class Scorer:
         self.model.eval()
         self.sums.zero_()
         self.stepper.epoch(graphs, [self.batch_size] * len(graphs))
+        if isinstance(self.stepper, SharedSteps):
+            self.stepper.processes.add(self.sums)
         regression = self.loss_targets.regression
         scores = []
         for indices, (loss, correct) in zip(graphs, self.sums.tolist(), strict=True):

@@ -57,6 +57,14 @@ class Training:
         none="every graph has weight 1",
         searchable=False,
     )
+    batch_statistics: str = setting(
+        "synchronized",
+        help="Data-parallel training: batch normalization over the whole batch, as on one device, or over the shard of "
+        "each process, which is faster.",
+        choices=("synchronized", "shard"),
+        searchable=False,
+        group="Advanced",
+    )
     seed: int = setting(
         0,
         help="Random seed for the split, the initial parameters, the batches, dropout and generated data.",

@@ -16,6 +16,7 @@ from diffpool.graphs import SparseGraphs
 from diffpool.layout import Layout
 from diffpool.nn import GraphClassifier, Prediction, Random
 from diffpool.training.cohort_batches import CohortBatches
+from diffpool.training.distributed import SharedSteps
 from diffpool.training.optimizer import Optimizer
 from diffpool.training.settings import Training
 
@@ -64,26 +65,31 @@ def train_step(
     weights: LossWeights,
     random: Random | None = None,
     graph_weights: Tensor | None = None,
+    add: Callable[[Tensor], None] | None = None,
 ) -> tuple[Prediction, Tensor]:
     """Update every model by the mean loss over its graphs; `graphs` to `real` are the parts of a `CohortBatch`.
 
-    `graph_weights` [M · B] multiply the losses of the graphs. Returns the prediction before the update and the sum of
-    the losses of each model: [M].
+    `graph_weights` [M · B] multiply the losses of the graphs. `add` sums a tensor over the processes if these are the
+    graphs of one of several processes. Returns the prediction before the update and the sum of the losses of each
+    model: [M].
     """
     prediction = model(graphs, x, plan, random)
     loss = total_loss(prediction, y, weights)
     loss = loss if graph_weights is None else graph_weights * loss
-    if len(real) == 1 and graphs.layout.complete:
+    if add is None and len(real) == 1 and graphs.layout.complete:
         optimizer.step(loss.mean())
         return prediction, loss.detach().sum()[None]
     sums = torch.where(real, loss.view(real.shape), 0).sum(1)  # [M]
     counts = real.sum(1)
+    if add is not None:
+        optimizer.shared_step(sums, counts, add)
+        return prediction, sums.detach()
     optimizer.step((sums / counts.clamp(min=1)).sum(), counts > 0)
     return prediction, sums.detach()
 
 
 class EagerSteps:
-    """Runs `step` on each batch in turn. `CapturedSteps` has the same interface."""
+    """Runs `step` on each batch in turn. `CapturedSteps` and `SharedSteps` have the same interface."""
 
     def __init__(self, batches: CohortBatches, step: Callable[..., None]):
         self.batches, self.step = batches, step
@@ -97,7 +103,7 @@ class EagerSteps:
                 self.step(*batch.parts)
 
 
-Stepper = EagerSteps | CapturedSteps
+Stepper = EagerSteps | CapturedSteps | SharedSteps
 
 
 def make_stepper(

@@ -123,3 +123,11 @@ def test_an_estimator_learns_from_disk_with_weights(files: tuple[Path, Path]) ->
         model.fit(graphs, y, sample_weight=np.linspace(1, 2, len(graphs)))
         found.append(model.predict_proba(graphs))
     np.testing.assert_array_equal(*found)
+
+
+def test_the_numbers_of_edges_are_known_without_reading_the_graphs(
+    files: tuple[Path, Path],
+) -> None:
+    memory, disk = (GraphDataset.from_raw(read_graphs(file), directed=True) for file in files)
+    assert disk.edge_counts.tolist() == memory.edge_counts.tolist()
+    assert "_loaded" not in vars(disk)

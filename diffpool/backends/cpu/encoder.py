@@ -123,6 +123,7 @@ def _reads(encoder: Encoder, graphs: Graphs, x: Tensor, clusters: Layout | None)
         and plan.models == graphs.layout.models
         and plan.readable()
         and not any(plan.hooks)
+        and not any(batch.shares_statistics for batch in plan.batches)
         and (clusters is None or fits(graphs, clusters, min(plan.widths[-1], encoder.num_outputs)))
     )
 

@@ -159,9 +159,14 @@ def _accepts_steps(graphs: Graphs, x: Tensor, steps: Steps, clusters: Layout | N
     if steps.names == UNIT:
         return True
     if steps.names == NODE_INDEX:
-        return clusters is None and _norm(steps).models == graphs.layout.models
+        return clusters is None and _computes_alone(_norm(steps), graphs)
     supported = steps.names in ORDERS or steps.names == RELU_LAST
-    return supported and _norm(steps).models == graphs.layout.models
+    return supported and _computes_alone(_norm(steps), graphs)
+
+
+def _computes_alone(norm: BatchNorm | NodeIndexNorm, graphs: Graphs) -> bool:
+    """Whether the statistics are those of these graphs and no others."""
+    return norm.models == graphs.layout.models and not norm.shares_statistics
 
 
 def _norm(steps: Steps) -> BatchNorm | NodeIndexNorm:
