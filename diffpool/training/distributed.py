@@ -164,8 +164,8 @@ class PartOfBatch:
 class SharedSteps:
     """Runs `step` on the part of each batch that belongs to this process. Same interface as `EagerSteps`.
 
-    `cost` is the work of every graph. With `across`, statistics of a batch are those of all processes. `random`, if given, draws the numbers of the whole
-    batch.
+    `cost` is the work of every graph. With `across`, statistics of a batch are those of all processes. `random`, if
+    given, draws the numbers of the whole batch.
     """
 
     def __init__(
