@@ -1,4 +1,4 @@
-"""The tables of `cross_validation`, `scaling`, `reddit_shape` and `graph_kernels` from their records."""
+"""The tables of `cross_validation`, `layer`, `scaling`, `reddit_shape` and `graph_kernels` from their records."""
 
 from __future__ import annotations
 
@@ -188,6 +188,52 @@ def models(record: dict[str, Any]) -> str:
     notes = [f"{row['models']} ({row['failed']})" for row in record["models"] if "failed" in row]
     titles = ["models", "ms per step", "graphs per second", "MiB"]
     return page(lines(titles, rows), notes, [where(record)])
+
+
+LAYER = {
+    "pyg": "`dense_diff_pool`",
+    "tgp": "torch-geometric-pool",
+    "ours": "`DiffPooling`, our encoders",
+    "ours-pyg": "`DiffPooling`, PyG's convolutions",
+    "ours-reference": "`DiffPooling`, our encoders, plain PyTorch",
+}
+
+
+def layer(source: str) -> str | None:
+    """Speed, memory and lines of code of the same model with each layer, from the last record of each data set."""
+    found: Found = {}
+    for record in records_of(source):
+        for name, batches in record["rows"].items():
+            for row in batches:
+                found[f"{name}, batch {row['batch']}"] = row, record
+    if not found:
+        return None
+    rows, notes = [], []
+    for name, (row, _) in found.items():
+        for model, title in LAYER.items():
+            result = row["models"].get(model)
+            if result is None:
+                continue
+            if "failed" in result:
+                notes.append(f"{title} on {name} ({result['failed']})")
+            ours = model.startswith("ours")
+            rows.append(
+                [
+                    name,
+                    title,
+                    cell(result.get("rate")),
+                    _bold(cell(result["ratio"], ".2f", " ×"), ours),
+                    cell(result.get("mib")),
+                    _bold(cell(result["memory"], ".3f", " ×"), ours),
+                    str(result["lines"]),
+                ]
+            )
+    titles = ["data set", "layer", "graphs per second", "/ PyG", "MiB", "/ PyG", "lines of code"]
+    return page(lines(titles, rows), notes, origins(found))
+
+
+def _bold(text: str, ours: bool) -> str:
+    return f"**{text}**" if ours and text != NOTHING else text
 
 
 def reddit_shape(record: dict[str, Any]) -> str:

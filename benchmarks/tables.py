@@ -16,6 +16,7 @@ from benchmarks import method_tables
 from benchmarks.comparison_tables import (
     inference,
     kernels,
+    layer,
     memory,
     models,
     reddit_shape,
@@ -181,6 +182,8 @@ TABLES: dict[str, Table] = {
     "scaling_sizes": from_last("scaling", sizes, "sizes"),
     "scaling_models": from_last("scaling", models, "models"),
     "reddit_shape": from_last("reddit_shape", reddit_shape),
+    "layer": lambda: layer("layer"),
+    "layer_cpu": lambda: layer("layer_cpu"),
     "kernels": lambda: kernels("kernels"),
     "claims_summary": lambda: f"\n{summary(clusters())}\n" if clusters() else None,
     "claims_hierarchy": lambda: bare(claims_table("hierarchy", clusters())),
