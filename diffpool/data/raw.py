@@ -233,9 +233,10 @@ class RawGraphs:
         sizes, starts = self.sizes[chosen], (self.starts if starts is None else starts)[chosen]
         shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)  # [N']: old − new
         nodes = np.arange(len(shift)) + shift
-        count = np.diff(self.indptr)[nodes]
+        first_edge = self.indptr[nodes]
+        count = self.indptr[nodes + 1] - first_edge  # not of all nodes: there may be very many
         end = np.cumsum(count)
-        edges = np.arange(count.sum()) + np.repeat(self.indptr[nodes] - (end - count), count)
+        edges = np.arange(count.sum()) + np.repeat(first_edge - (end - count), count)
         rows = {NODE_TABLES: nodes, EDGE_TABLES: edges, GRAPH_TABLES: chosen}
         tables: dict[str, Any] = {
             field: _rows(getattr(self, field), index)
