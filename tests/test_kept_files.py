@@ -20,7 +20,12 @@ import diffpool.baselines.cache
 from diffpool.data import cache, embedded
 from diffpool.errors import ModelError
 from diffpool.experiments import settings_for, train_once
-from diffpool.experiments.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from diffpool.experiments.checkpoint import (
+    Checkpoint,
+    InTraining,
+    load_checkpoint,
+    save_checkpoint,
+)
 from diffpool.experiments.plan import Trained
 from diffpool.training import load_model
 
@@ -87,7 +92,7 @@ def checkpoint(folder: Path) -> tuple[Path, Use]:
     """A damaged checkpoint is reported, and the run starts over."""
     done = Trained(3, 0.1, 0.9, (0.5, 0.25), 0.8, 100, 10, 1.5)
     path = folder / "run.safetensors"
-    save_checkpoint(path, Checkpoint({"a": done}, ("b",), {"w": torch.arange(9.0)}))
+    save_checkpoint(path, Checkpoint({"a": done}, (InTraining(("b",), {"w": torch.arange(9.0)}),)))
     assert asdict(load_checkpoint(path).done["a"]) == asdict(done)
 
     def use() -> bool:

@@ -312,11 +312,15 @@ def _range(names: tuple[str, ...]) -> str:
 
 
 def describe(
-    dataset: GraphDataset, method: Method, console: Console, tried: Method | None = None
+    dataset: GraphDataset,
+    method: Method,
+    console: Console,
+    tried: Method | None = None,
+    where: object = None,
 ) -> None:
     """Print a summary of the data set, how the method differs from the paper, and warnings.
 
-    `tried`: the warnings are about this method instead.
+    `tried`: the warnings are about this method instead. `where`: the devices, by default that of the data set.
     """
     from diffpool.experiments import class_counts
 
@@ -326,7 +330,7 @@ def describe(
     console.print(
         f"{dataset.name}: {counted(len(dataset), 'graph')}, {outputs}, "
         f"{dataset.num_nodes / max(len(dataset), 1):.1f} nodes on average, at most {dataset.largest}; "
-        f"features: {dataset.features}; on {dataset.device}"
+        f"features: {dataset.features}; on {where or dataset.device}"
     )
     paper = METHODS["diffpool"]
     changed = [

@@ -27,6 +27,7 @@ from diffpool.cli.options import (
     Settings,
     Source,
     Target,
+    Workers,
     name_option,
     with_options,
 )
@@ -73,6 +74,7 @@ def evaluate(
     *,
     run: Run,
     device: Device,
+    workers: Workers,
     grid: Grid = None,
     trials: Annotated[
         int | None,
@@ -122,18 +124,21 @@ def evaluate(
         from diffpool.experiments import evaluate as evaluate_network
 
         rules = choose_protocol(protocol or "tenfold", grid, settings, trials, inner_folds)
-        device_name = device.select()
-        edges = needs_edges(chosen, rules)
-        graphs = load(dataset, run.seed, data, edges, target, quiet=quiet)
-        graphs = graphs.to(device_name)
-        with preparing_bar(shown) as preparing:
-            chosen, graphs = prepared(chosen, graphs, preparing)
-        advise(graphs, chosen, shown)
-        title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {graphs.x.device}"
-        with resumable(), evaluation_display(shown, title) as watch:
-            result = evaluate_network(
-                chosen, graphs, rules, **vars(run), cohort=cohort, watch=watch, notify=shown.print
-            )
+        device_name = workers.select(device)
+        with workers.executor(device, shown) as executor:
+            edges = needs_edges(chosen, rules)
+            graphs = load(dataset, run.seed, data, edges, target, quiet=quiet)
+            graphs = graphs.to(device_name)
+            with preparing_bar(shown) as preparing:
+                chosen, graphs = prepared(chosen, graphs, preparing)
+            advise(graphs, chosen, shown)
+            where = executor or graphs.device
+            title = f"{chosen.name} on {graphs.name}, protocol {rules.name}, on {where}"
+            options = {**vars(run), "cohort": cohort, "executor": executor}
+            with resumable(), evaluation_display(shown, title) as watch:
+                result = evaluate_network(
+                    chosen, graphs, rules, **options, watch=watch, notify=shown.print
+                )
     if as_json:
         print_json(result.to_json())
     else:

@@ -96,7 +96,7 @@ def add_training(table: Table, status: Status) -> None:
         )
     table.add_row(
         "speed",
-        f"{_rate(status):,.0f} graphs/s, {status.active} models side by side",
+        f"{_rate(status):,.0f} graphs/s, {_models(status)}",
         f"at most {duration(status.seconds_left)} left",
     )
 
@@ -125,6 +125,12 @@ def training_text(status: Status) -> str:
         f"{_validation(status)}{_rate(status):,.0f} graphs/s, "
         f"at most {duration(status.seconds_left)} left"
     )
+
+
+def _models(status: Status) -> str:
+    if status.cohorts == 1:
+        return f"{status.active} models side by side"
+    return f"{status.active} models in {status.cohorts} cohorts"
 
 
 def _rate(status: Status) -> float:

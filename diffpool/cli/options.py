@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -18,6 +19,12 @@ from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.grid import parse_settings
 from diffpool.experiments.methods import METHOD_SETTINGS, default_text
 from diffpool.settings import Setting
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from diffpool.experiments.processes import Processes
+    from diffpool.experiments.ray_cluster import RayCluster
 
 # Titles of the option groups, in the order of the help; None is the group that comes first.
 DATA, KERNELS, ADVANCED = "Data", "Kernels", "Advanced"
@@ -163,16 +170,85 @@ class Device:
 
     def select(self) -> str:
         """Set the precision of matrix products and return the name of a device that exists."""
-        import torch
-
         from diffpool.training.devices import select_device
+
+        self.set_precision()
+        return select_device(self.device, "--device")
+
+    def set_precision(self) -> None:
+        """Set the precision of matrix products."""
+        import torch
 
         if self.precision not in PRECISIONS:
             names = " or ".join(PRECISIONS)
             hint = did_you_mean(self.precision, PRECISIONS)
             raise SettingError(f"expected --precision to be {names}, got {self.precision!r}{hint}")
         torch.set_float32_matmul_precision(PRECISIONS[self.precision])
-        return select_device(self.device, "--device")
+
+
+Devices = Annotated[
+    str | None,
+    typer.Option(
+        help="Several devices of this machine, with a process for each: `0,1` (GPUs), `cuda:0,cuda:1` or `cpu,cpu`.",
+        metavar="NAME,NAME",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Train on all GPUs (or CPUs) of a Ray cluster: `ray://HOST:PORT`, `ray://auto` for the one that this "
+        "machine belongs to, or `ray`, which starts one here.",
+        metavar="ADDRESS",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where the cohorts of a run are trained, if not on a single device."""
+
+    devices: Devices = None
+    cluster: Cluster = None
+
+    def select(self, device: Device) -> str:
+        """The name of the device of this process, which exists: the CPU if other processes train."""
+        self.check(device.device)
+        if not self.words():
+            return device.select()
+        device.set_precision()
+        return "cpu"
+
+    @contextmanager
+    def executor(self, device: Device, shown: Console) -> Iterator[Processes | RayCluster | None]:
+        """What trains the cohorts; None for a single device."""
+        if self.devices is not None:
+            from diffpool.experiments.processes import Processes, parse_devices
+
+            yield Processes(parse_devices(self.devices))
+        elif self.cluster is not None:
+            from diffpool.experiments.ray_cluster import RayCluster, parse_cluster
+
+            address = parse_cluster(self.cluster)
+            at = "starting Ray" if address is None else f"joining the Ray cluster at {address}"
+            shown.print(at)
+            with RayCluster(address, device.device) as executor:
+                yield executor
+        else:
+            yield None
+
+    def words(self) -> tuple[str, ...]:
+        """The options, as words of a command."""
+        given = (("--devices", self.devices), ("--cluster", self.cluster))
+        return tuple(
+            word for option, value in given if value is not None for word in (option, value)
+        )
+
+    def check(self, device: str | None) -> None:
+        """Raise an error if two options name devices."""
+        if self.devices is not None and self.cluster is not None:
+            raise SettingError("expected --devices or --cluster, got both: remove one of them")
+        if self.devices is not None and device not in (None, "auto"):
+            raise SettingError("expected --device or --devices, got both: remove one of them")
 
 
 @dataclass(frozen=True)

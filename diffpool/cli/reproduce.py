@@ -21,7 +21,7 @@ from rich.text import Text
 from diffpool.cli.completion import complete_settings
 from diffpool.cli.display import LINE_SECONDS, PlainConsole, console, counted, progress_console
 from diffpool.cli.evaluate_display import duration
-from diffpool.cli.options import DataDir, Quiet
+from diffpool.cli.options import Cluster, DataDir, Devices, Quiet, Workers
 from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.grid import parse_settings
 from diffpool.experiments.reproduce.cells import (
@@ -132,6 +132,8 @@ def reproduce(
             show_default="auto",
         ),
     ] = None,
+    devices: Devices = None,
+    cluster: Cluster = None,
     folds: Annotated[
         str | None,
         typer.Option(
@@ -208,7 +210,17 @@ def reproduce(
     if what == "figures":
         _draw(folder, out, None if datasets is None else chosen_sets, run or dry, quiet)
         return
-    workspace = Workspace(folder, device, where, folds or where)
+    workers = Workers(devices, cluster)
+    workers.check(device)
+    if devices is not None:
+        from diffpool.experiments.processes import parse_devices
+
+        parse_devices(devices)  # report a mistake before the first cell
+    if cluster is not None:
+        from diffpool.experiments.ray_cluster import parse_cluster
+
+        parse_cluster(cluster)
+    workspace = Workspace(folder, device, where, folds or where, workers.words())
     computed = USUAL_ROWS if methods is None else rows
     cells = declared_cells(tables, protocols, chosen_sets, computed, changes)
     if dry:

@@ -31,6 +31,7 @@ from diffpool.cli.options import (
     Seed,
     Settings,
     Target,
+    Workers,
     name_option,
     with_options,
 )
@@ -89,6 +90,7 @@ def tune(
     seed: Seed = 0,
     *,
     device: Device,
+    workers: Workers,
     cohort: Cohort = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -134,18 +136,18 @@ def tune(
         chosen, space, trials, points, inner_folds, refit, max_seconds=max_time, seed=seed
     )
     check_counts(members, cohort)
-    device_name = device.select()
+    device_name = workers.select(device)
     shown = progress_console(quiet, stderr=as_json)
-    with no_empty_folder(out):
+    with no_empty_folder(out), workers.executor(device, shown) as executor:
         check_out(out, overwrite or interrupted(out))
         edges = needs_edges(chosen, search)
-        graphs = load(dataset, seed, data, edges, target, quiet=quiet).to(device_name)
+        graphs = load(dataset, seed, data, edges, target, quiet=quiet)
+        graphs = graphs.to(device_name)
         with preparing_bar(shown) as preparing:
             chosen, graphs = prepared(chosen, graphs, preparing)
         ratios = dict(space).get("ratio", ())  # searched over: small ones do not matter
-        describe(
-            graphs, chosen, shown, with_settings(chosen, {"ratio": max(ratios)} if ratios else {})
-        )
+        tried = with_settings(chosen, {"ratio": max(ratios)} if ratios else {})
+        describe(graphs, chosen, shown, tried, executor or graphs.device)
         budget = counted(len(search.points), "trial")
         if max_time is not None:
             budget = f"at most {budget} in {duration(max_time)}"
@@ -168,6 +170,7 @@ def tune(
                 overwrite=overwrite,
                 watch=watch,
                 notify=shown.print,
+                executor=executor,
             )
     draw_trials(result, out, shown)
     if as_json:

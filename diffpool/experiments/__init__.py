@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         settings_for,
     )
     from diffpool.experiments.plan import prepared
+    from diffpool.experiments.processes import Processes
     from diffpool.experiments.protocols import (
         KERNEL_PROTOCOLS,
         PROTOCOLS,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         choose_protocol,
         needs_edges,
     )
+    from diffpool.experiments.ray_cluster import RayCluster
     from diffpool.experiments.records import Record, append_records, read_records
     from diffpool.experiments.report import write_report
     from diffpool.experiments.selection import DEFAULT_SPACE, space_for
@@ -58,7 +60,9 @@ __all__ = [
     "Nested",
     "Outcome",
     "Paper",
+    "Processes",
     "Protocol",
+    "RayCluster",
     "Record",
     "Status",
     "Tenfold",
@@ -95,8 +99,10 @@ __getattr__ = lazy_names(
         "grid": "DEFAULT_GRID Grid make_grid parse_grid parse_settings",
         "methods": "KERNEL_METHODS METHODS KernelMethod Method kernel_method settings_for",
         "plan": "prepared",
+        "processes": "Processes",
         "protocols": "KERNEL_PROTOCOLS PROTOCOLS InnerCV Nested Paper Protocol Tenfold "
         "choose_kernel_protocol choose_protocol needs_edges",
+        "ray_cluster": "RayCluster",
         "records": "Record append_records read_records",
         "report": "write_report",
         "single_run": "Outcome fit train_once",

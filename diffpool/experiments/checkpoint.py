@@ -19,16 +19,21 @@ from diffpool.experiments.plan import HeldOut, Trained
 from diffpool.files import file_lock, remove_unfinished
 from diffpool.training import Epoch
 
-COHORT = "cohort."  # prefix of the tensors of the models in training
+
+@dataclass(frozen=True)
+class InTraining:
+    """Models that are trained side by side."""
+
+    tasks: tuple[str, ...]  # their names
+    state: Mapping[str, Tensor]  # their `Cohort.state()`
 
 
 @dataclass
 class Checkpoint:
-    """Finished models by name, and the models in training, if any."""
+    """Finished models by name, and the cohorts in training, if any."""
 
     done: dict[str, Trained] = field(default_factory=dict)
-    tasks: tuple[str, ...] = ()  # names of the models in training, side by side
-    cohort: Mapping[str, Tensor] = field(default_factory=dict)  # their `Cohort.state()`
+    cohorts: tuple[InTraining, ...] = ()
     peak_memory: int | None = None
     max_models: int | None = None  # side by side; set when there was not enough memory for more
     epochs: tuple[Epoch, ...] = ()  # of `single_run.fit`: the lines of metrics.jsonl
@@ -51,11 +56,12 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             arrays[f"held_out.{part}.{name}"] = array
         for part, array in (values.pop("state") or {}).items():
             arrays[f"state.{name}.{part}"] = array
-    for name, tensor in checkpoint.cohort.items():
-        arrays[f"{COHORT}{name}"] = tensor.detach().cpu().numpy()
+    for number, cohort in enumerate(checkpoint.cohorts):
+        for name, tensor in cohort.state.items():
+            arrays[f"cohort.{number}.{name}"] = tensor.detach().cpu().numpy()
     about = {
         "done": done,
-        "tasks": checkpoint.tasks,
+        "cohorts": [cohort.tasks for cohort in checkpoint.cohorts],
         "peak_memory": checkpoint.peak_memory,
         "max_models": checkpoint.max_models,
         "epochs": [asdict(row) for row in checkpoint.epochs],
@@ -94,11 +100,14 @@ def _decoded(arrays: Arrays, about: Any) -> Checkpoint:
         )
         for name, values in about["done"].items()
     }
-    cohort = {name: torch.from_numpy(array) for name, array in _with_prefix(arrays, COHORT).items()}
+    cohorts = []
+    for number, tasks in enumerate(about["cohorts"]):
+        found = _with_prefix(arrays, f"cohort.{number}.")
+        state = {name: torch.from_numpy(array) for name, array in found.items()}
+        cohorts.append(InTraining(tuple(tasks), state))
     return Checkpoint(
         done=done,
-        tasks=tuple(about["tasks"]),
-        cohort=cohort,
+        cohorts=tuple(cohorts),
         peak_memory=about["peak_memory"],
         max_models=about["max_models"],
         epochs=tuple(Epoch(**row) for row in about["epochs"]),

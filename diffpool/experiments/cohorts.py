@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from diffpool.architecture import Architecture
 from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset
 from diffpool.errors import TrainingError
-from diffpool.experiments.plan import HeldOut, Results, Task, Trained
+from diffpool.experiments.plan import HeldOut, Task, Trained
 from diffpool.nn import GraphClassifier
 from diffpool.training import (
     Cohort,
@@ -31,31 +31,37 @@ ROWS = {"cpu": 16_000, "cuda": 400_000}
 MAX_MODELS = 500
 
 
-def default_size(architecture: Architecture, dataset: GraphDataset, batch_size: int) -> int:
+def default_size(
+    architecture: Architecture, dataset: GraphDataset, batch_size: int, device: str
+) -> int:
     """The number of models to train side by side: as many as keep the device busy, fewer if they are wide."""
     rows = batch_size * dataset.num_nodes / max(len(dataset), 1)
     width = max(architecture.hidden / 64, 1 / 4)
-    budget = ROWS.get(dataset.device.type, ROWS["cuda"])
+    budget = ROWS.get(device, ROWS["cuda"])
     return min(max(int(budget / max(rows * width, 1)), 1), MAX_MODELS)
 
 
 def next_tasks(
     tasks: Sequence[Task],
-    done: Results,
+    done: Container[str],
     size: int | None,
     dataset: GraphDataset,
     max_models: int | None = None,
+    device: str = "cpu",
+    parts: int = 1,
 ) -> list[Task]:
     """The first tasks that are not done, all of the same architecture. The choice depends on nothing else.
 
-    `size` tasks, by default as many as suit the device, but at most `max_models`.
+    `size` tasks, by default as many as suit this type of device, but fewer if they would not make `parts` cohorts; at
+    most `max_models`.
     """
     open_tasks = [task for task in tasks if task.name not in done]
     if not open_tasks:
         return []
     first = open_tasks[0].method
     if size is None:
-        size = default_size(first.architecture, dataset, first.training.batch_size)
+        size = default_size(first.architecture, dataset, first.training.batch_size, device)
+        size = min(size, -(-len(open_tasks) // parts))
     alike = [t for t in open_tasks if t.method.architecture == first.architecture]
     return alike[: size if max_models is None else min(size, max_models)]
 

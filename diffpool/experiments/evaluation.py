@@ -12,6 +12,7 @@ from diffpool.baselines.prepare import Watch as WatchPreparation
 from diffpool.data import GraphDataset, RawGraphs
 from diffpool.errors import DataError, SettingError, TrainingError
 from diffpool.experiments.checkpoint import checkpoint_path, only_process, remove_leftovers
+from diffpool.experiments.executors import Executor, Local
 from diffpool.experiments.methods import (
     METHOD_SETTINGS,
     KernelMethod,
@@ -64,6 +65,7 @@ def evaluate(
     notify: Notify = warnings.warn,
     checkpoint_seconds: float = 5.0,
     preparing: WatchPreparation = lambda share: None,
+    executor: Executor | None = None,
 ) -> Evaluation:
     """Measure the accuracy of a neural network on every fold. Folds recorded in the file `out` are not trained again.
 
@@ -74,6 +76,8 @@ def evaluate(
     - `notify`: called with a message if there is not enough memory for a cohort.
     - `checkpoint_seconds`: minimum time between two checkpoints.
     - `preparing`: called with the share of precomputed structures that is finished, for methods that need them.
+    - `executor`: trains the cohorts, by default one after the other. With `Processes` or `RayCluster`, the
+      data set stays on the CPU.
     """
     method = settings_for(method, dataset.name) if isinstance(method, str) else method
     protocol = choose_protocol(protocol) if isinstance(protocol, str) else protocol
@@ -94,7 +98,10 @@ def evaluate(
             f"the protocol paper needs classes, but {dataset.name} has targets: use the protocol tenfold or nested"
         )
     plan = make_plan(method, dataset, repeats, seed, folds)
-    run = NetworkRun(plan, protocol, dataset, Path(out), watch, notify, checkpoint_seconds)
+    executor = executor or Local(dataset.device)
+    run = NetworkRun(
+        plan, protocol, dataset, Path(out), executor, watch, notify, checkpoint_seconds
+    )
     append_records(out, [])  # fail now, not after the training, if the file cannot be written
     if run.records.complete:
         remove_leftovers(run.path)

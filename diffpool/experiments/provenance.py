@@ -61,10 +61,12 @@ LATER_ARCHITECTURE: dict[str, Any] = {
 }
 
 
-def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
+def run_key(
+    plan: Plan, dataset: GraphDataset, protocol: Protocol, device: str | None = None
+) -> str:
     """A hash of everything that determines the result: settings, data, folds, protocol, seed, versions, device.
 
-    Two runs with the same key have the same result.
+    Two runs with the same key have the same result. `device` is the type that trains, by default that of the data set.
     """
     # The seed of the method itself is not used: every model has its own, derived from the seed of the plan.
     training = asdict(replace(plan.method.training, seed=0))
@@ -80,7 +82,7 @@ def run_key(plan: Plan, dataset: GraphDataset, protocol: Protocol) -> str:
         "folds": fold_digests(plan.folds),
         "seed": plan.seed,
         "versions": [known["torch"], known["diffpool"]],
-        "device": dataset.device.type,
+        "device": device or dataset.device.type,
     }
     return _hash(about)
 

@@ -25,6 +25,7 @@ from diffpool.errors import DiffPoolError, ModelError, SettingError, TrainingErr
 from diffpool.experiments.advice import collapsed_pooling
 from diffpool.experiments.checkpoint import (
     Checkpoint,
+    InTraining,
     read_checkpoint,
     remove_checkpoint,
     save_checkpoint,
@@ -333,22 +334,23 @@ class _Progress:
         folder = self.checkpoint.parent
         try:
             found = read_checkpoint(self.checkpoint)
+            cohort = found.cohorts[0] if found.cohorts else None
         except DamagedFileError as error:
             raise SettingError(
                 f"{error}, so training cannot be resumed: use --overwrite instead of --resume"
             ) from error
-        if not found.cohort:
+        if cohort is None:
             finished = (folder / CONFIG).exists()
             advice = "training is finished, use --overwrite" if finished else "remove --resume"
             raise SettingError(f"there is no interrupted training run in {folder}: {advice}")
-        if found.tasks != (self.key,):
+        if cohort.tasks != (self.key,):
             raise SettingError(
                 f"the settings or data differ from those of the interrupted training run in {folder}: "
                 "repeat its command and add --resume (only epochs and patience may change), or remove --resume"
             )
         rows = list(found.epochs)
         self.write_metrics(rows)
-        return rows, dict(found.cohort)
+        return rows, dict(cohort.state)
 
     def add(self, rows: list[Epoch], state: dict[str, Tensor]) -> None:
         """Add the last row; write a checkpoint every CHECKPOINT_SECONDS."""
@@ -375,7 +377,8 @@ class _Progress:
     def save(self, rows: list[Epoch], state: dict[str, Tensor]) -> None:
         """Replace the checkpoint."""
         with self._warning(self.checkpoint):
-            found = Checkpoint(tasks=(self.key,), cohort=state, epochs=tuple(rows))
+            cohort = InTraining((self.key,), state)
+            found = Checkpoint(cohorts=(cohort,), epochs=tuple(rows))
             save_checkpoint(self.checkpoint, found)
         self.saved = time.monotonic()
 

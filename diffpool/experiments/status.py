@@ -35,9 +35,9 @@ class Status:
     finished: int  # models
     folds: int  # to record in total
     records: tuple[Record, ...]  # so far
-    tasks: tuple[str, ...]  # names of the models in training, side by side
+    tasks: tuple[str, ...]  # names of the models in training
     active: int  # models among them that continue
-    epoch: int
+    epoch: int  # the mean over these models
     max_epochs: int
     accuracies: list[float]  # mean validation accuracy after every epoch
     graphs: int  # training graphs seen by these models so far
@@ -45,6 +45,7 @@ class Status:
     seconds_left: float  # at most: models may stop early
     search: Search | None = None  # of `diffpool tune`
     search_seconds: float | None = None  # left for trying settings; None without a limit
+    cohorts: int = 1  # that are trained at the same time, on several devices
 
 
 @dataclass(frozen=True)

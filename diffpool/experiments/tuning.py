@@ -21,6 +21,7 @@ from torch import nn
 from diffpool.data import GraphDataset, single_split
 from diffpool.errors import SettingError
 from diffpool.experiments.checkpoint import checkpoint_path, only_process
+from diffpool.experiments.executors import Executor, Local
 from diffpool.experiments.grid import Grid
 from diffpool.experiments.methods import METHOD_SETTINGS, Method, settings_for, with_settings
 from diffpool.experiments.network_run import NetworkRun
@@ -98,6 +99,7 @@ def tune(
     watch: Watch = lambda status: None,
     notify: Notify = warnings.warn,
     checkpoint_seconds: float = 5.0,
+    executor: Executor | None = None,
 ) -> Tuned:
     """Choose settings for a data set, train an ensemble with them, and write its model directory to `out`.
 
@@ -116,6 +118,7 @@ def tune(
     - `max_seconds`: stop trying settings after this time; training the members takes additional time. The result then
       depends on the speed of the machine.
     - `cohort`: maximum number of models trained side by side; by default as many as suit the device.
+    - `executor`: trains the cohorts, by default one after the other; see `evaluate`.
     """
     start = time.monotonic()
     method = settings_for(method, dataset.name) if isinstance(method, str) else method
@@ -133,7 +136,8 @@ def tune(
         )
     labels = np.zeros(len(dataset), np.int64) if dataset.regression else y
     plan = Plan(method, seed, labels, ((fold,),), keep_models=True, same_targets=True)
-    run = NetworkRun(plan, protocol, dataset, out / RECORDS, watch, notify, checkpoint_seconds)
+    executor, path = executor or Local(dataset.device), out / RECORDS
+    run = NetworkRun(plan, protocol, dataset, path, executor, watch, notify, checkpoint_seconds)
     run.search_seconds = max_seconds
     # a process that was killed after it had saved the model has left its checkpoint
     with reserve_directory(out, overwrite or run.path.exists()) as save, only_process(run.path):

@@ -173,6 +173,9 @@ class Nested(NeuralProtocol):
             found += [m for point_models in order[-(-len(order) // 2) :] for m in point_models]
         return found
 
+    def compete(self, task: Task) -> bool:
+        return self.halving and task.may_fail
+
     def search(self, plan: Plan, done: Results) -> Search | None:
         if len(plan.fold_indices()) > 1:
             return None

@@ -308,8 +308,9 @@ class Cell:
         device: str | None = None,
         data_dir: str | None = None,
         folds_dir: str | None = None,
+        workers: Sequence[str] = (),
     ) -> list[str]:
-        """The arguments of `diffpool` that compute the cell."""
+        """The arguments of `diffpool` that compute the cell; `workers` are those of a neural network."""
         words = ["evaluate", self.dataset, "--method", self.row.method]
         words += ["--protocol", self.protocol, "--seed", str(SEED)]
         words += [] if self.repeats == 1 else ["--repeats", str(self.repeats)]
@@ -332,6 +333,7 @@ class Cell:
             words += ["--folds", f"{folds_dir or 'FOLDS'}/{self.dataset}_splits.json"]
         words += ["--data-dir", data_dir] if data_dir and self.dataset != "embedded" else []
         words += ["--device", device] if device and not self.row.kernel else []
+        words += [] if self.row.kernel else workers
         return [*words, "--out", out]
 
 

@@ -42,16 +42,18 @@ PROGRESS = re.compile(r"models (\d+)/(\d+), (\d+) in training, epoch (\d+)/(\d+)
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folders of records, data sets and folds, and the device to compute on."""
+    """The folders of records, data sets and folds, and the devices to compute on."""
 
     records: Path
     device: str | None = None
     data_dir: str | None = None
     folds_dir: str | None = None
+    workers: tuple[str, ...] = ()  # options that spread a cell over several devices
 
     def command(self, cell: Cell) -> list[str]:
         """The words after `diffpool` that compute this cell."""
-        return cell.command(str(self.file(cell)), self.device, self.data_dir, self.folds_dir)
+        file = str(self.file(cell))
+        return cell.command(file, self.device, self.data_dir, self.folds_dir, self.workers)
 
     def file(self, cell: Cell) -> Path:
         return self.folder(cell) / f"{cell.name}.jsonl"
