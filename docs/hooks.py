@@ -31,6 +31,7 @@ REFERENCE = {
         "diffpool.nn",
         "diffpool.data",
         "diffpool.analysis",
+        "diffpool.attribution",
         "diffpool.viz",
         "diffpool.experiments",
     )

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from diffpool.attribution.explanation import SPREADS, Explanation, LevelScores, spread
+from diffpool.attribution.explanation import Explanation, LevelScores, spread
 from diffpool.attribution.gated import edge_targets
 from diffpool.attribution.gradients import LevelGradients, Score, integrated_gradients
 from diffpool.attribution.inputs import LevelInputs
+from diffpool.attribution.names import METHODS, SPREADS
 from diffpool.attribution.subgraphs import subgraph_outputs
 from diffpool.data import RawGraphs
 from diffpool.errors import ModelError, SettingError, did_you_mean
 from diffpool.graphs import DenseGraphs
 from diffpool.training import TrainedModel, as_trained_model
 
-METHODS = {
-    "gradients": "integrated gradients on the inputs of every level; the scores of a level add up",
-    "leave-out": "change of the prediction without the members of a cluster",
-    "keep": "prediction for the members of a cluster alone, compared with a graph without nodes",
-}
 MAX_GRAPHS, MAX_NODES = 100, 20_000  # of a batch
 
 
@@ -66,9 +62,9 @@ def iter_explanations(
     method: str = "gradients",
     target: Any = None,
     spread: str = "soft",
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Explanation]:
-    """`explain`, in batches: an explanation for each graph, in order; `first` is the number of the first graph."""
+    """`explain`, in batches: an explanation for each graph, in order; with `numbers`, these count the graphs."""
     check_method(method, spread)
     check_model(model, method)
     column = None if target is None else target_column(model, target)
@@ -78,7 +74,8 @@ def iter_explanations(
         while stop < min(len(raw), start + MAX_GRAPHS) and nodes <= MAX_NODES:
             nodes += int(raw.sizes[stop])
             stop += 1
-        batch = _Batch(model, raw[start:stop], column, spread, first + start)
+        counted = range(start, stop) if numbers is None else numbers[start:stop]
+        batch = _Batch(model, raw[start:stop], column, spread, counted)
         yield from batch.gradients() if method == "gradients" else batch.units(method)
         start = stop
 
@@ -140,15 +137,20 @@ class _Batch:
     """The explanations of one batch of graphs."""
 
     def __init__(
-        self, model: TrainedModel, raw: RawGraphs, column: int | None, spread: str, first: int
+        self,
+        model: TrainedModel,
+        raw: RawGraphs,
+        column: int | None,
+        spread: str,
+        numbers: Sequence[int],
     ):
-        self.model, self.spread, self.first = model, spread, first
+        self.model, self.spread, self.numbers = model, spread, numbers
         self.graphs, self.x = model.inputs(raw)
         self.outputs = model.outputs_of(self.graphs, self.x)  # [B, K]
         bad = ~np.isfinite(self.outputs).all(1)
         if bad.any():
             raise ModelError(
-                f"{raw.name}: the output of the model for graph {first + int(bad.argmax())} (counted from 0) is not a "
+                f"{raw.name}: the output of the model for graph {numbers[int(bad.argmax())]} (counted from 0) is not a "
                 "finite number: look for huge values in its features, or train the model again"
             )
         if column is not None:
@@ -245,7 +247,7 @@ class _Batch:
                 LevelScores(own.nodes, edges, edge_scores, inputs, members, own.total, gap)
             )
         return Explanation(
-            graph=self.first + g,
+            graph=self.numbers[g],
             method=method,
             target=column,
             target_name=None if card.regression else card.class_names[column],

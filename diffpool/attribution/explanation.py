@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-SPREADS = ("soft", "first")
-
 
 @dataclass(frozen=True, eq=False)
 class LevelScores:

@@ -18,6 +18,8 @@ from diffpool.cli.display import console
 from diffpool.cli.evaluate import ALL_PROTOCOLS, evaluate
 from diffpool.cli.exits import INTERRUPTED, check_completion, one_line_errors
 from diffpool.cli.explore import explore
+from diffpool.cli.explain import METHODS as EXPLANATION_METHODS
+from diffpool.cli.explain import explain
 from diffpool.cli.options import Command, listing
 from diffpool.cli.plot import app as plot_app
 from diffpool.cli.predict import predict
@@ -75,6 +77,7 @@ app.command()(data)
 app.command()(predict)
 app.command()(analyze)
 app.command()(explore)
+app.command(epilog=listing(Methods=EXPLANATION_METHODS))(explain)
 app.command(cls=Command, epilog=listing(Tables=TARGETS))(reproduce)
 app.add_typer(plot_app, name="plot")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -129,6 +130,21 @@ def graph_parts(
         skip_invalid=source.skip_invalid,
     )
     return count_graphs(Path(dataset)), parts
+
+
+def graph_numbers(text: str, limit: int | None = None) -> list[int]:
+    """The numbers in a list such as `0-8` or `3,17,20-25`; of a range, at most the first `limit`."""
+    numbers: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        start, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if last < start:
+            raise SettingError(
+                f"expected --graphs to be numbers and ranges such as 0-8 or 3,17,20-25, got {text!r}"
+            )
+        stop = last + 1 if limit is None else min(last + 1, start + limit)
+        numbers += range(start, stop)
+    return numbers
 
 
 def first(rows: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import console, print_json, progress_console
+from diffpool.cli.inputs import graph_numbers
 from diffpool.cli.options import Json, ModelDir, Quiet, Source, Target, with_options
 from diffpool.errors import SettingError
 
@@ -98,7 +98,7 @@ def clusters(
     - `diffpool plot clusters runs/model molecules.csv --graphs 0-8`
     """
     numbers = _numbers(graph, graphs)
-    viz = _viz()
+    viz = viz_module()
     viz.check_form(out)
     from diffpool.cli.inputs import embedded, read_input
     from diffpool.training import load_model
@@ -133,7 +133,7 @@ def curves(
 
     - `diffpool plot curves runs/seed0 runs/seed1 runs/seed2 --out curves.svg`
     """
-    viz = _viz()
+    viz = viz_module()
     viz.draw_curves([viz.read_curves(path) for path in paths], out)
     _say(out, quiet, as_json)
 
@@ -159,7 +159,7 @@ def accuracy(
 
     - `diffpool plot accuracy results --dataset ENZYMES --protocol tenfold --out enzymes.svg`
     """
-    viz = _viz()
+    viz = viz_module()
     viz.draw_accuracy(viz.read_runs(paths, dataset, method, protocol), out)
     _say(out, quiet, as_json)
 
@@ -184,7 +184,7 @@ def cluster_counts(
     - `for c in 5 10 20; do diffpool evaluate ENZYMES --clusters $c --out c.jsonl; done; diffpool plot cluster-counts
       c.jsonl`
     """
-    viz = _viz()
+    viz = viz_module()
     viz.draw_cluster_counts(viz.read_runs(paths, dataset, method, protocol), out)
     _say(out, quiet, as_json)
 
@@ -211,7 +211,7 @@ def speed(
 
     - `diffpool plot speed results.jsonl --out speed.svg`
     """
-    _viz().draw_speed(paths, out)
+    viz_module().draw_speed(paths, out)
     _say(out, quiet, as_json)
 
 
@@ -223,15 +223,7 @@ def _numbers(graph: int | None, graphs: str | None) -> list[int]:
         raise SettingError(
             f"expected --graph or --graphs, got both: add {graph} to --graphs, or leave one of them out"
         )
-    numbers: list[int] = []
-    for part in graphs.replace(" ", "").split(","):
-        found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if last < first:
-            raise SettingError(
-                f"expected --graphs to be numbers and ranges such as 0-8 or 3,17,20-25, got {graphs!r}"
-            )
-        numbers += range(first, min(last, first + MAX_GRAPHS) + 1)
+    numbers = graph_numbers(graphs, MAX_GRAPHS + 1)
     if len(numbers) > MAX_GRAPHS:
         raise SettingError(
             f"expected at most {MAX_GRAPHS} graphs on a sheet, got {graphs}: draw several sheets"
@@ -239,7 +231,7 @@ def _numbers(graph: int | None, graphs: str | None) -> list[int]:
     return numbers
 
 
-def _viz() -> ModuleType:
+def viz_module() -> ModuleType:
     """The functions that draw; an error that says how to install what they need."""
     try:
         from diffpool import viz

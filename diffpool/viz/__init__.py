@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from diffpool.viz.figure import check_form
     from diffpool.viz.reproduced import draw_figures
     from diffpool.viz.runs import read_runs
+    from diffpool.viz.scores import draw_scores
     from diffpool.viz.speed import draw_speed
     from diffpool.viz.tables import draw_table
     from diffpool.viz.tuning import draw_tuning
@@ -27,6 +28,7 @@ __all__ = [
     "draw_clusters",
     "draw_curves",
     "draw_figures",
+    "draw_scores",
     "draw_speed",
     "draw_table",
     "draw_tuning",

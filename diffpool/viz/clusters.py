@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch, RegularPolygon
 from matplotlib.patheffects import withStroke
 
+from diffpool.errors import cut
 from diffpool.viz.figure import new_figure
 from diffpool.viz.hierarchy import Level
 from diffpool.viz.outlines import outline, regions
@@ -58,6 +59,14 @@ class Panel:
     level: Level
     positions: np.ndarray  # [n, 2]
     radii: np.ndarray  # [n]
+
+
+@dataclass(frozen=True)
+class Legend:
+    """What colors mean."""
+
+    texts: tuple[str, ...]
+    colors: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,13 @@ def draw_clusters(
         class_names: The names of the classes of a `GraphBatch`.
         seed: Seed of the layout of graphs with more than 200 nodes.
     """
-    chosen = subjects(model, graphs, list(numbers), class_names)
+    draw_subjects(subjects(model, graphs, list(numbers), class_names), path, seed)
+
+
+def draw_subjects(
+    chosen: Sequence[Subject], path: str | Path, seed: int = 0, legend: Legend | None = None
+) -> None:
+    """Draw graphs with the colors that their levels have; a `legend` explains these colors."""
     drawn = [panels(subject, seed) for subject in chosen]
     columns = max(map(len, drawn))  # panels of a graph
     side = PANEL if len(chosen) == 1 else SHEET_PANEL
@@ -116,7 +131,8 @@ def draw_clusters(
         for row in rows
     ]
     names = _label_names(chosen)
-    width, height = across * columns * side, sum(heights) + (LEGEND if names else 0)
+    lines = bool(names) + (legend is not None)
+    width, height = across * columns * side, sum(heights) + lines * LEGEND
     with new_figure(width, height, path) as figure:
         blocks = figure.subfigures(
             len(rows), across, squeeze=False, wspace=0.03, height_ratios=heights
@@ -125,6 +141,8 @@ def draw_clusters(
             row, column = divmod(number, across)
             block = blocks[row, column]
             _draw_subject(block, subject, graph_panels, names, columns, side)
+        if legend is not None:
+            _draw_colors(figure, legend)
         if names:
             _draw_legend(figure, names)
 
@@ -311,7 +329,7 @@ def _draw_outlines(
         )
 
 
-def _label_names(chosen: list[Subject]) -> tuple[str, ...]:
+def _label_names(chosen: Sequence[Subject]) -> tuple[str, ...]:
     """The node labels of the graphs, in their order; rare ones, for which there is no shape, are `other`, the disc."""
     names = chosen[0].label_names
     codes = [subject.labels for subject in chosen if subject.labels is not None]
@@ -347,3 +365,12 @@ def _draw_legend(figure: Figure, names: tuple[str, ...]) -> None:
         ncols=len(names),
         title_fontsize=8,
     )
+
+
+def _draw_colors(figure: Figure, legend: Legend) -> None:
+    handles = [
+        Line2D([], [], linestyle="", marker="o", color=color, markeredgecolor=LINE)
+        for color in legend.colors
+    ]
+    texts = [cut(text, 40) for text in legend.texts]
+    figure.legend(handles, texts, loc="outside upper center", ncols=len(handles))
