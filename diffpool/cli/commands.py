@@ -17,9 +17,9 @@ from diffpool.cli.demo import demo
 from diffpool.cli.display import console
 from diffpool.cli.evaluate import ALL_PROTOCOLS, evaluate
 from diffpool.cli.exits import INTERRUPTED, check_completion, one_line_errors
-from diffpool.cli.explore import explore
 from diffpool.cli.explain import METHODS as EXPLANATION_METHODS
 from diffpool.cli.explain import explain
+from diffpool.cli.explore import explore
 from diffpool.cli.options import Command, listing
 from diffpool.cli.plot import app as plot_app
 from diffpool.cli.predict import predict
