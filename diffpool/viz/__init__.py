@@ -46,6 +46,7 @@ _get = lazy_names(
         "figure": "check_form",
         "reproduced": "draw_figures",
         "runs": "read_runs",
+        "scores": "draw_scores",
         "speed": "draw_speed",
         "tables": "draw_table",
         "tuning": "draw_tuning",
