@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from diffpool.data import RawGraphs
+from diffpool.data.molecules import ATOM_LABELS
 from diffpool.errors import ModelError, cut
 from diffpool.explorer.levels import Json, levels, significant
 from diffpool.nn import Prediction
@@ -123,6 +124,8 @@ class Collection:
         found: Json = {"labels": [], "attributes": [], "edgeLabels": []}
         if raw.node_labels is not None:
             titles = names.node_labels if names and names.node_labels else ()
+            if is_molecules(raw):
+                titles = tuple(ATOM_LABELS)
             for index, words in enumerate(raw.node_labels.names):
                 plain = "label" if len(raw.node_labels.names) == 1 else f"label {index + 1}"
                 title = titles[index] if index < len(titles) else plain

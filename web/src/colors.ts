@@ -38,10 +38,13 @@ export function scaleColor(share: number): string {
   return mix("#E69F00", "#0072B2", share);
 }
 
-/** Black or white, whichever is easier to read on a color. */
+/** Black or white, whichever has more contrast with a color, as WCAG computes it. */
 export function textColor(color: string): string {
-  const [red, green, blue] = rgb(color);
-  return 0.299 * red + 0.587 * green + 0.114 * blue < 140 ? "#ffffff" : "#000000";
+  const [red, green, blue] = rgb(color).map((part) => {
+    const value = part / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 ? "#ffffff" : "#000000";
 }
 
 /** The color of every node of a level: of a cluster its own, of an input node that of its clusters. */

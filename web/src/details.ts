@@ -79,8 +79,8 @@ export class Details {
     const inside = members(graph, place);
     const [within, between] = [level.inside[place.node], level.outside[place.node]];
     const facts: [string, string][] = [
-      ["Members", `${inside.length} (first choice)`],
-      ["Size", `${number(level.mass[place.node])} (sum of memberships)`],
+      ["Members (first choice)", number(inside.length)],
+      ["Size (sum of memberships)", number(level.mass[place.node])],
       ["Weight within", number(within)],
       ["Weight to others", number(between)],
     ];

@@ -103,7 +103,7 @@ function isUseful(name: string, overview: Overview): boolean {
 }
 
 function select(title: string, values: [string, string][], call: (value: string) => void) {
-  const input = h("select", {}, ...values.map(([value, text]) => option(value, text)));
+  const input = h("select", { "aria-label": title }, ...values.map(([value, text]) => option(value, text)));
   input.addEventListener("change", () => call(input.value));
   return { input, label: h("label", {}, h("span", {}, title), input) };
 }

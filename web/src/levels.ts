@@ -4,7 +4,7 @@ import type { Graph, Overview } from "./data";
 import { h, swatch } from "./dom";
 import { moveByKey } from "./keys";
 import { light } from "./light";
-import { commonBox, Panel } from "./panel";
+import { commonBox, Panel, turnToFit } from "./panel";
 import { samePlace, type Place, type Store } from "./state";
 import { counted, levelTitle, placeName } from "./words";
 
@@ -44,6 +44,7 @@ export class Levels {
     this.rows.forEach((row, number) => (row.section.hidden = number >= shown));
     this.element.dataset.count = String(shown);
     if (!graph) return;
+    turnToFit(graph, this.rows[0].stage.clientWidth, this.rows[0].stage.clientHeight);
     const box = commonBox(graph);
     for (const row of this.rows.slice(0, shown)) {
       const { number } = row.panel;

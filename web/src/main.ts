@@ -8,7 +8,7 @@ import { makeFilters, matching } from "./filters";
 import { Levels } from "./levels";
 import { makeList } from "./list";
 import { Store, type State } from "./state";
-import { readTheme, setTheme } from "./theme";
+import { onSystemTheme, readTheme, setTheme } from "./theme";
 import { Toolbar } from "./toolbar";
 import { counted } from "./words";
 
@@ -37,6 +37,8 @@ function start(overview: Overview): void {
     matches: [],
   });
   setTheme(store.state.theme);
+  store.on(["theme"], (state) => setTheme(state.theme)); // before the views read the colors
+  onSystemTheme(() => store.announce(["theme"]));
   const status = h("p", { class: "hidden", role: "status" });
   const levels = new Levels(store, overview, (message) => (status.textContent = message));
   const toolbar = new Toolbar(store, overview, (place) => levels.find(place));
@@ -68,7 +70,6 @@ function start(overview: Overview): void {
 
   store.on(["index"], () => void show());
   store.on(["tab"], showTab);
-  store.on(["theme"], (state) => setTheme(state.theme));
 
   function showTab(): void {
     document.body.dataset.tab = store.state.tab;

@@ -38,6 +38,13 @@ export function commonBox(graph: Graph): Box {
   return box;
 }
 
+/** Turn a drawing by a right angle if its longer side then fits that of the area. Positions are changed in place. */
+export function turnToFit(graph: Graph, width: number, height: number): void {
+  const { x, y } = commonBox(graph);
+  if (x[1] - x[0] > y[1] - y[0] === width > height) return;
+  for (const level of graph.levels) [level.x, level.y] = [level.y.map((value) => -value), level.x];
+}
+
 function nodeRadius(graph: Graph, number: number, node: number): number {
   return number === 0 ? RADIUS : RADIUS * Math.sqrt(Math.max(graph.levels[number].mass[node], 1));
 }
@@ -153,7 +160,10 @@ export class Panel {
   private label(node: number): string | null {
     const graph = this.graph!;
     if (this.number > 0) return graph.levels[this.number].names[node];
-    if (graph.order) return nodeLabel(graph, this.overview, node).replace("other", "*");
+    if (graph.order) {
+      const symbol = nodeLabel(graph, this.overview, node).replace("other", "*");
+      return this.look.labels ? `${symbol}${node}` : symbol;
+    }
     if (!this.look.labels) return null;
     return nodeLabel(graph, this.overview, node) || String(node);
   }

@@ -35,6 +35,11 @@ export class Store {
   set(changes: Partial<State>): void {
     const changed = (Object.keys(changes) as Key[]).filter((key) => changes[key] !== this.state[key]);
     Object.assign(this.state, changes);
+    this.announce(changed);
+  }
+
+  /** Call the listeners of these values. */
+  announce(changed: Key[]): void {
     for (const { keys, call } of this.listeners) {
       if (keys.some((key) => changed.includes(key))) call(this.state);
     }

@@ -13,8 +13,15 @@ export function readTheme(): State["theme"] {
   }
 }
 
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+/** Call a function when the theme of the system changes. */
+export function onSystemTheme(call: () => void): void {
+  system.addEventListener("change", call);
+}
+
 export function setTheme(theme: State["theme"]): void {
-  const dark = theme === "dark" || (theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
+  const dark = theme === "dark" || (theme === "auto" && system.matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   try {
     localStorage.setItem(KEY, theme);
