@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from diffpool.errors import DataError, SettingError
@@ -16,6 +15,7 @@ from diffpool.nn.encoder import Encoder
 from diffpool.pooling.eager import eager
 from diffpool.pooling.inputs import Level
 from diffpool.pooling.output import coarse_edges
+from diffpool.pooling.precision import full_precision
 
 
 def input_names(assign: nn.Module | None) -> frozenset[str]:
@@ -66,7 +66,7 @@ def _of_matrices(assign: nn.Module, graphs: Graphs, x: Tensor) -> Tensor:
 @eager
 def encode(encoder: Encoder, graphs: Graphs, x: Tensor, clusters: Layout) -> Tensor:
     """The logits of an encoder of this package, in full precision."""
-    with torch.autocast(x.device.type, enabled=False):
+    with full_precision(x.device.type):
         return encoder(graphs, x, clusters)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -21,6 +22,7 @@ from diffpool.pooling.eager import eager
 from diffpool.pooling.inputs import Level, read_level
 from diffpool.pooling.losses import dense_losses
 from diffpool.pooling.output import PoolingOutput
+from diffpool.pooling.precision import full_precision
 
 Losses = Literal["paper", "pyg"]
 
@@ -221,11 +223,21 @@ class DiffPooling(nn.Module):
 
 @eager
 def _cluster_layout(clusters: Clusters, rows: Layout) -> Layout:
-    return clusters.layout(rows)
+    """The layout of the coarser level; kept for the next batch if all graphs have the same number of clusters."""
+    if (
+        clusters.ratio is not None or torch.is_inference_mode_enabled()
+    ):  # its tensors have no gradients
+        return clusters.layout(rows)
+    return _equal_layout(clusters.max_count, len(rows), rows.graph_of_row.device, rows.models)
+
+
+@lru_cache(maxsize=16)
+def _equal_layout(count: int, graphs: int, device: torch.device, models: int) -> Layout:
+    return Layout.from_sizes([count] * graphs, device, models)
 
 
 @eager
 def _pool(graphs: Graphs, logits: Tensor, z: Tensor, clusters: Layout) -> equations.PoolingStep:
     """`equations.pool` in full precision."""
-    with torch.autocast(z.device.type, enabled=False):
+    with full_precision(z.device.type):
         return equations.pool(graphs, logits, z, clusters)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from diffpool.errors import DataError
@@ -13,6 +12,7 @@ from diffpool.exchange import edge_list, padded_adj, padded_mask, padded_rows
 from diffpool.graphs import DenseGraphs
 from diffpool.nn.poolers import Assignment
 from diffpool.pooling.eager import eager
+from diffpool.pooling.precision import full_precision
 
 coarse_edges = eager(edge_list)
 
@@ -94,7 +94,7 @@ class PoolingOutput:
                 "of the clusters, [K, D] or [B, W, D]"
             )
         s = self.assignment.s
-        with torch.autocast(h.device.type, enabled=False):
+        with full_precision(h.device.type):
             return self.assignment.lift(h.to(s.dtype)).to(h.dtype)
 
     def __repr__(self) -> str:

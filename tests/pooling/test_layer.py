@@ -102,6 +102,17 @@ def test_a_ratio_gives_each_graph_a_share_of_its_own_nodes() -> None:
     assert (out.x_dense[~out.mask] == 0).all()
 
 
+def test_the_layout_of_equal_numbers_of_clusters_is_kept_but_not_from_inference_mode() -> None:
+    ragged, pool = sample(SIZES), layer(num_clusters=17)
+    with torch.inference_mode():
+        expected = call(pool, ragged).x.clone()
+    out = call(pool, ragged)
+    (out.loss + out.x_dense.sum()).backward()  # fails with tensors of inference mode
+    assert call(pool, ragged).graphs.layout is out.graphs.layout
+    assert call(pool, ragged.of([0, 1])).graphs.layout is not out.graphs.layout
+    close(out.x, expected)
+
+
 def test_with_an_assignment_network_its_outputs_are_the_number_of_clusters() -> None:
     ragged = sample(SIZES)
     assign = nn.Linear(3, 6, dtype=torch.float64)
