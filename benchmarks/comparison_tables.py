@@ -256,6 +256,34 @@ def reddit_shape(record: dict[str, Any]) -> str:
     return page(lines(titles, [values]), [], [where(record)])
 
 
+def on_disk(source: str) -> str | None:
+    """Seconds and memory of each step, from the last record of every number of graphs."""
+    records = {record["graphs"]: record for record in records_of(source)}
+    if not records:
+        return None
+    titles = ("graphs", "step", "seconds", "graphs per second", "private GiB", "mapped GiB")
+    rows = [
+        (
+            f"{graphs:,}",
+            row["step"],
+            f"{row['seconds']:,.0f}",
+            f"{graphs / row['seconds']:,.0f}",
+            f"{row['private_gib']:.2f}",
+            f"{row['mapped_gib']:.2f}",
+        )
+        for graphs, record in sorted(records.items())
+        for row in record["rows"]
+        if row["step"] != "generate"
+    ]
+    sizes = [
+        f"{graphs:,} graphs take {record['disk_gib']['json_lines']:.2f} GiB as JSON lines and "
+        f"{record['disk_gib']['stored']:.2f} GiB in the folder."
+        for graphs, record in sorted(records.items())
+    ]
+    places = dict.fromkeys(where(record) for record in records.values())
+    return page(lines(titles, rows), [], [" ".join(sizes), "", *places])
+
+
 def kernels(source: str) -> str | None:
     """Seconds and MB of Gram matrices, from the last record with both ours and GraKeL, or else with ours."""
     found: Found = {}

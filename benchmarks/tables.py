@@ -19,6 +19,7 @@ from benchmarks.comparison_tables import (
     layer,
     memory,
     models,
+    on_disk,
     reddit_shape,
     sizes,
     speed,
@@ -185,6 +186,7 @@ TABLES: dict[str, Table] = {
     "layer": lambda: layer("layer"),
     "layer_cpu": lambda: layer("layer_cpu"),
     "kernels": lambda: kernels("kernels"),
+    "on_disk": lambda: on_disk("on_disk"),
     "claims_summary": lambda: f"\n{summary(clusters())}\n" if clusters() else None,
     "claims_hierarchy": lambda: bare(claims_table("hierarchy", clusters())),
     "claims_density": lambda: bare(claims_table("density", clusters())),
@@ -452,6 +454,7 @@ PAGES = (
     ROOT / "docs" / "ensembles.md",
     ROOT / "docs" / "methods.md",
     ROOT / "docs" / "reproduce.md",
+    ROOT / "docs" / "scale.md",
     ROOT / "results" / "README.md",
 )
 

@@ -197,3 +197,26 @@ def test_the_table_of_the_layer_has_a_row_for_each_model_and_the_reasons_of_fail
     ]
     assert "torch-geometric-pool on A, batch 20 (tgp is not installed)" in table
     assert comparison_tables.layer("none") is None
+
+
+def test_the_table_of_data_sets_on_disk_has_the_last_record_of_every_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(graphs: int, seconds: float) -> dict[str, Any]:
+        memory = {"private_gib": 0.25, "mapped_gib": 1.5}
+        rows = [{"step": s, "seconds": seconds, **memory} for s in ("generate", "convert")]
+        disk = {"json_lines": 0.3, "stored": 0.6}
+        return {"graphs": graphs, "disk_gib": disk, "rows": rows, **ORIGIN}
+
+    records = [measured(2000, 9), measured(1000, 4), measured(2000, 10)]
+    monkeypatch.setattr(comparison_tables, "records_of", lambda source: records)
+    table = comparison_tables.on_disk("on_disk")
+    assert table is not None
+    assert table.splitlines()[3:5] == [
+        "| 1,000 | convert | 4 | 250 | 0.25 | 1.50 |",
+        "| 2,000 | convert | 10 | 200 | 0.25 | 1.50 |",
+    ]
+    assert "2,000 graphs take 0.30 GiB as JSON lines and 0.60 GiB in the folder." in table
+    assert "abacus, 2 threads; torch 2; commit abc" in table
+    monkeypatch.setattr(comparison_tables, "records_of", lambda source: [])
+    assert comparison_tables.on_disk("on_disk") is None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import complaint
+from command_line import SMALL, complaint
 from typer.testing import CliRunner
 
 from diffpool.cli.commands import app
@@ -76,3 +76,21 @@ def test_molecules_that_cannot_be_read_are_reported(molecules: Path) -> None:
     assert result.exit_code == 0, result.output
     facts = json.loads(CliRunner().invoke(app, ["data", "set", "--json"]).stdout)
     assert facts["graphs"] == 60
+
+
+def test_a_model_trained_from_disk_predicts_the_same_from_disk_and_from_the_file(
+    graphs: Path,
+) -> None:
+    commands = [
+        ["data", "convert", "g.jsonl", "--out", "set"],
+        ["train", "set", "--out", "model", "--hidden", "8", *SMALL],
+        ["predict", "model", "g.jsonl", "--out", "a.csv", "--device", "cpu"],
+        ["predict", "model", "set", "--out", "b.csv", "--device", "cpu"],
+    ]
+    for words in commands:
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+    text = Path("a.csv").read_text()
+    assert text == Path("b.csv").read_text()
+    assert text.startswith("graph,id,label,prediction,p_0,p_1\n0,g0,0,")
+    assert len(text.splitlines()) == 41
