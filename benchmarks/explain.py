@@ -1,0 +1,231 @@
+"""Fidelity of explanations: how the probability falls if the most important nodes or the most important cluster go.
+
+On each data set, DiffPool and a flat GraphSAGE are trained on the same split, and integrated gradients explain the
+predicted class of test graphs. Then the tenth or fifth of the nodes with the highest scores is removed; for comparison,
+random nodes, and the nodes that PyTorch Geometric's GNNExplainer finds. For DiffPool, the cluster with the highest
+score goes, or a random one. On the embedded data, the nodes that determine the class are known: both marks. There is one record
+for each data set; docs/explain.md shows the latest ones.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchmarks.record import begin, finish, parser
+from diffpool.attribution import Explanation, explain, subgraph_outputs
+from diffpool.attribution.gated import edge_targets
+from diffpool.data import GraphDataset, RawGraphs, embedded, read_graphs, single_split
+from diffpool.data.tu_collection import load_raw
+from diffpool.experiments import settings_for, train_once
+from diffpool.graphs import SparseGraphs
+from diffpool.training import TrainedModel
+
+SHARES = (0.1, 0.2)  # of the nodes that are removed
+DRAWS = 5  # random choices per graph
+EPOCHS = {"embedded": 40, "ENZYMES": 60, "molecules": 60}
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    # with a sum over nodes, a flat network cannot tell the classes apart
+    "embedded": {"diffpool": {}, "graphsage": {"readout": "max"}},
+    "ENZYMES": {"diffpool": {}, "graphsage": {}},
+    "molecules": {"diffpool": {"min_clusters": 4}, "graphsage": {}},
+}
+MOLECULES = Path(__file__).parent.parent / "examples" / "data" / "molecules.csv"
+
+
+def load(name: str, data_dir: str | None) -> tuple[GraphDataset, RawGraphs]:
+    """A data set, with features and as given."""
+    if name == "embedded":
+        dataset = embedded()
+        return dataset, dataset.as_raw()
+    raw = (
+        read_graphs(MOLECULES, label="lipophilic")
+        if name == "molecules"
+        else load_raw(name, data_dir)
+    )
+    return GraphDataset.from_raw(raw), raw
+
+
+class Fall:
+    """How the probability of the predicted class falls without some nodes, for a model and some graphs."""
+
+    def __init__(self, model: TrainedModel, raw: RawGraphs):
+        self.model = model
+        self.graphs, self.x = model.inputs(raw)
+        self.whole = model.outputs_of(self.graphs, self.x)
+        self.column = self.whole.argmax(1)
+
+    def without(self, removed: list[np.ndarray]) -> list[float]:
+        """The fall for each graph; `removed` [n] (bool) for each."""
+        numbers = range(len(removed))
+        keep = [~own for own in removed]
+        left = subgraph_outputs(self.model, self.graphs, self.x, numbers, keep)
+        return [float(self.whole[g, c] - left[g, c]) for g, c in enumerate(self.column)]
+
+
+def highest(scores: np.ndarray, share: float) -> np.ndarray:
+    """[n] bool: the nodes with the highest scores."""
+    chosen = np.zeros(len(scores), bool)
+    chosen[np.argsort(-scores, kind="stable")[: max(1, round(share * len(scores)))]] = True
+    return chosen
+
+
+def node_falls(fall: Fall, scores: list[np.ndarray]) -> dict[str, float]:
+    """The mean fall without the highest nodes, by share."""
+    found = {}
+    for share in SHARES:
+        falls = fall.without([highest(own, share) for own in scores])
+        found[f"{share:g}"] = float(f"{np.mean(falls):.4g}")
+    return found
+
+
+def random_falls(fall: Fall, rng: np.random.Generator) -> dict[str, float]:
+    """The mean fall without random nodes."""
+    sizes = fall.graphs.layout.sizes.tolist()
+    draws = [node_falls(fall, [rng.random(n) for n in sizes]) for _ in range(DRAWS)]
+    return {name: float(f"{np.mean([d[name] for d in draws]):.4g}") for name in draws[0]}
+
+
+def cluster_falls(
+    fall: Fall, found: list[Explanation], rng: np.random.Generator
+) -> dict[str, float]:
+    """The mean fall without the used cluster that has the highest gradient score, and without a random used one."""
+
+    def members(choose: Callable[[np.ndarray, np.ndarray], Any]) -> float:
+        removed = []
+        for own in found:
+            level = own.levels[1]
+            used = np.flatnonzero(level.used)
+            removed.append(level.members == choose(used, level.nodes))
+        return float(np.mean(fall.without(removed)))
+
+    best = members(lambda used, scores: used[scores[used].argmax()])
+    draws = [members(lambda used, scores: rng.choice(used)) for _ in range(DRAWS)]
+    return {"highest": float(f"{best:.4g}"), "random": float(f"{np.mean(draws):.4g}")}
+
+
+class Wrapped(nn.Module):
+    """A network as PyTorch Geometric's explainers call it: log-probabilities of the one graph."""
+
+    def __init__(self, network: nn.Module, graphs: SparseGraphs):
+        super().__init__()
+        self.network, self.graphs = network, graphs
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.network(self.graphs, x).logits.log_softmax(-1)
+
+
+def gnn_explainer(model: TrainedModel, fall: Fall, seed: int) -> list[np.ndarray]:
+    """The node masks of GNNExplainer (Ying et al., 2019) with its default settings."""
+    from torch_geometric.explain import Explainer, GNNExplainer
+
+    found = []
+    for g in range(len(fall.graphs)):
+        graphs, rows = fall.graphs.select([g])
+        wrapped = Wrapped(model.parts[0], graphs).eval()
+        explainer = Explainer(
+            wrapped,
+            algorithm=GNNExplainer(epochs=100),
+            explanation_type="model",
+            node_mask_type="object",
+            edge_mask_type=None,
+            model_config={
+                "mode": "multiclass_classification",
+                "task_level": "graph",
+                "return_type": "log_probs",
+            },
+        )
+        torch.manual_seed(seed)
+        edges = torch.stack([graphs.adj.indices, edge_targets(graphs)])
+        found.append(explainer(fall.x[rows], edges).node_mask[:, 0].detach().numpy())
+    return found
+
+
+def truth(dataset: GraphDataset, numbers: np.ndarray, found: list[Explanation]) -> dict[str, Any]:
+    """How often the marks of the embedded data are among the nodes with the highest |score|.
+
+    Every graph has four marked ends of communities with two nodes each. `nodes`: the share of marked nodes among the
+    eight highest. `ends`: the share of marked ends with at least one of them. `first`: the share of graphs whose
+    highest node is marked.
+    """
+    nodes, ends, first = [], [], []
+    for number, own in zip(numbers.tolist(), found, strict=True):
+        start, size = (
+            int(dataset.graphs.layout.starts[number]),
+            int(dataset.graphs.layout.sizes[number]),
+        )
+        marked = (dataset.x[start : start + size, -2:] > 0).any(1).numpy()
+        top = np.argsort(-np.abs(own.levels[0].nodes), kind="stable")[:8]
+        nodes.append(marked[top].mean())
+        ends.append([np.isin(pair, top).any() for pair in np.flatnonzero(marked).reshape(-1, 2)])
+        first.append(marked[top[0]])
+    return {
+        "nodes": float(f"{np.mean(nodes):.4g}"),
+        "ends": float(f"{np.mean(ends):.4g}"),
+        "first": float(f"{np.mean(first):.4g}"),
+        "chance": float(f"{8 / size:.4g}"),
+    }
+
+
+def compare(name: str, chosen: Any) -> dict[str, Any]:
+    """Both models on one data set."""
+    dataset, everything = load(name, chosen.data_dir)
+    numbers = single_split(dataset.y, chosen.seed).test[: chosen.explained]
+    row: dict[str, Any] = {"graphs": len(dataset), "explained": len(numbers), "seed": chosen.seed}
+    for method, changes in SETTINGS[name].items():
+        epochs = chosen.epochs or EPOCHS[name]
+        settings = settings_for(method, name, epochs=epochs, seed=chosen.seed, **changes)
+        outcome = train_once(settings, dataset)
+        model, raw = outcome.trained, everything.select(numbers)
+        start = time.perf_counter()
+        found = explain(model, raw)
+        seconds = (time.perf_counter() - start) / len(numbers)
+        fall, rng = Fall(model, raw), np.random.default_rng(chosen.seed)
+        own: dict[str, Any] = {
+            "test": round(100 * (outcome.test.accuracy or 0.0), 1),
+            "gradients": node_falls(fall, [e.levels[0].nodes for e in found]),
+            "random": random_falls(fall, rng),
+            "gradients_s": float(f"{seconds:.3g}"),
+            "gap": float(f"{max(_gap(e) for e in found):.3g}"),
+        }
+        start = time.perf_counter()
+        own["gnn_explainer"] = node_falls(fall, gnn_explainer(model, fall, chosen.seed))
+        own["gnn_explainer_s"] = float(f"{(time.perf_counter() - start) / len(numbers):.3g}")
+        if method == "diffpool":
+            own["clusters"] = cluster_falls(fall, found, rng)
+        if name == "embedded":
+            own["truth"] = truth(dataset, numbers, found)
+        row[method] = own
+        print(name, method, own, flush=True)
+    return row
+
+
+def _gap(own: Explanation) -> float:
+    """The largest error of a sum of scores, relative to the total or 0.5, whichever is larger."""
+    return max(abs(level.gap) / max(abs(level.total or 0.0), 0.5) for level in own.levels)
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--data-dir", help="folder with the zip files")
+    options.add_argument("--datasets", default="molecules,ENZYMES,embedded")
+    options.add_argument("--explained", type=int, default=40, help="maximum number of test graphs")
+    options.add_argument("--epochs", type=int, help="default: depends on the data set")
+    options.add_argument("--seed", type=int, default=0)
+    chosen = begin(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in chosen.datasets.split(","):
+            row = compare(name, chosen)
+            finish("explain", {"rows": {name: row}}, chosen)  # one record for each data set
+
+
+if __name__ == "__main__":
+    main()
