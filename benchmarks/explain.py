@@ -3,8 +3,8 @@
 On each data set, DiffPool and a flat GraphSAGE are trained on the same split, and integrated gradients explain the
 predicted class of test graphs. Then the tenth or fifth of the nodes with the highest scores is removed; for comparison,
 random nodes, and the nodes that PyTorch Geometric's GNNExplainer finds. For DiffPool, the cluster with the highest
-score goes, or a random one. On the embedded data, the nodes that determine the class are known: both marks. There is one record
-for each data set; docs/explain.md shows the latest ones.
+score goes, or a random one. On the embedded data, the nodes that determine the class are known: both marks. There is
+one record for each data set; docs/explain.md shows the latest ones.
 """
 
 from __future__ import annotations

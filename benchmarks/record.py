@@ -23,6 +23,7 @@ __all__ = [
     "begin",
     "finish",
     "last",
+    "last_with",
     "origin",
     "parser",
     "records_of",
@@ -92,6 +93,12 @@ def records_of(name: str) -> list[dict[str, Any]]:
 def last(name: str, row: str | None = None) -> dict[str, Any] | None:
     """The last record of a benchmark, or its last record with this row."""
     records = [record for record in records_of(name) if row is None or row in record]
+    return records[-1] if records else None
+
+
+def last_with(name: str, dataset: str) -> dict[str, Any] | None:
+    """The last record of a benchmark that has a row for this data set."""
+    records = [record for record in records_of(name) if dataset in record["rows"]]
     return records[-1] if records else None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks import method_tables
+from benchmarks import explain_tables, method_tables
 from benchmarks.comparison_tables import (
     inference,
     kernels,
@@ -187,6 +187,8 @@ TABLES: dict[str, Table] = {
     "layer_cpu": lambda: layer("layer_cpu"),
     "kernels": lambda: kernels("kernels"),
     "on_disk": lambda: on_disk("on_disk"),
+    "explain_fidelity": explain_tables.fidelity,
+    "explain_truth": explain_tables.truth,
     "claims_summary": lambda: f"\n{summary(clusters())}\n" if clusters() else None,
     "claims_hierarchy": lambda: bare(claims_table("hierarchy", clusters())),
     "claims_density": lambda: bare(claims_table("density", clusters())),
@@ -452,6 +454,7 @@ PAGES = (
     ROOT / "docs" / "commands.md",
     ROOT / "docs" / "demo.md",
     ROOT / "docs" / "ensembles.md",
+    ROOT / "docs" / "explain.md",
     ROOT / "docs" / "methods.md",
     ROOT / "docs" / "reproduce.md",
     ROOT / "docs" / "scale.md",
