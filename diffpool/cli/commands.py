@@ -24,6 +24,7 @@ from diffpool.cli.options import Command, listing
 from diffpool.cli.plot import app as plot_app
 from diffpool.cli.predict import predict
 from diffpool.cli.reproduce import TARGETS, reproduce
+from diffpool.cli.torchrun import check_command
 from diffpool.cli.train import train
 from diffpool.cli.tune import tune
 from diffpool.experiments.methods import KERNEL_METHODS, METHODS
@@ -86,6 +87,7 @@ def main() -> None:
     """Run the command line. A user error prints one line and exits with code 2."""
     check_completion(sys.argv)
     with one_line_errors():
+        check_command(sys.argv[1:])
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # Typer's code for Ctrl-C
             raise KeyboardInterrupt

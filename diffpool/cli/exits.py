@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
+from diffpool.cli import torchrun
 from diffpool.errors import DiffPoolError, did_you_mean
 from diffpool.text import printable
 
@@ -103,13 +105,19 @@ def _options(error: Any) -> list[str]:
 
 
 def stop(message: str) -> NoReturn:
-    """Exit after Ctrl-C with the code that shells expect."""
-    print(f"diffpool: {_one_line(message)}", file=sys.stderr)
+    """Exit after Ctrl-C with the code that shells expect. Of several processes, the first prints the message."""
+    if torchrun.leads():
+        print(f"diffpool: {_one_line(message)}", file=sys.stderr)
     sys.exit(INTERRUPTED)
 
 
 def _complain(message: str) -> NoReturn:
-    print(f"diffpool: {_one_line(message)}", file=sys.stderr)
+    if torchrun.may_complain():
+        print(f"diffpool: {_one_line(message)}", file=sys.stderr)
+    else:
+        time.sleep(
+            1
+        )  # torchrun ends all processes when the first one exits: let the message come first
     sys.exit(2)
 
 

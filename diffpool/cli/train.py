@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +36,7 @@ from diffpool.cli.options import (
 from diffpool.cli.output_folder import check_out, no_empty_folder
 from diffpool.cli.picture import draw_test_graph
 from diffpool.cli.setting_checks import check_settings
+from diffpool.cli.torchrun import joined
 from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.methods import METHODS, settings_for
 
@@ -95,6 +96,8 @@ def train(
 
     `--log tensorboard` also writes the metrics for TensorBoard: `tensorboard --logdir OUT`.
 
+    `torchrun --nproc-per-node 2 -m diffpool train` trains one model with two processes: see docs/scale.md.
+
     **Examples**
 
     - `diffpool train`
@@ -114,22 +117,30 @@ def train(
     from diffpool.experiments import prepared, train_once
     from diffpool.training.tensorboard import FOLDER, TensorBoard, remove_events
 
-    board = TensorBoard(out / FOLDER) if log else None
-    device_name = device.select()
-    shown = progress_console(quiet, stderr=as_json)
-    with no_empty_folder(out):
-        check_out(out, overwrite or resume)
-        graphs = load(dataset, seed, data, chosen.architecture.edges, target, quiet=quiet)
-        graphs = graphs.to(device_name)
-        with preparing_bar(shown) as preparing:
-            chosen, graphs = prepared(chosen, graphs, preparing)
-        describe(graphs, chosen, shown)
-        with ExitStack() as stack:
-            callbacks: list[Callback] = [stack.enter_context(epochs_bar(chosen, shown))]
-            if board is not None:
-                callbacks.append(stack.enter_context(board))
-            outcome = train_once(chosen, graphs, out, callbacks, overwrite, resume)
-    if board is None:
+    with joined(device.select()) as (processes, device_name):
+        leads = processes is None or processes.leads
+        board = TensorBoard(out / FOLDER) if log and leads else None
+        shown = progress_console(quiet or not leads, stderr=as_json)
+        with no_empty_folder(out) if leads else nullcontext():
+            if leads:
+                check_out(out, overwrite or resume)
+            with processes.leader_first() if processes else nullcontext():
+                edges = chosen.architecture.edges
+                graphs = load(dataset, seed, data, edges, target, quiet=quiet or not leads)
+                graphs = graphs.to(device_name)
+                with preparing_bar(shown) as preparing:
+                    chosen, graphs = prepared(chosen, graphs, preparing)
+            describe(graphs, chosen, shown)
+            if processes is not None:
+                shown.print(f"{processes.size} processes, each with a part of every batch")
+            with ExitStack() as stack:
+                callbacks: list[Callback] = [stack.enter_context(epochs_bar(chosen, shown))]
+                if board is not None:
+                    callbacks.append(stack.enter_context(board))
+                outcome = train_once(chosen, graphs, out, callbacks, overwrite, resume, processes)
+    if not leads:
+        return
+    if log is None:
         with suppress(OSError):
             remove_events(out / FOLDER)  # of an older model
     draw_test_graph(outcome, out / "clusters.png", shown)

@@ -43,6 +43,7 @@ from diffpool.training import (
     CohortBatches,
     Epoch,
     ModelCard,
+    Processes,
     Save,
     Scores,
     TrainedModel,
@@ -132,10 +133,11 @@ def train_once(
     callbacks: Sequence[Callback] = (),
     overwrite: bool = False,
     resume: bool = False,
+    processes: Processes | None = None,
 ) -> Outcome:
     """`fit` on a split into 80 % training, 10 % validation and 10 % test graphs."""
     fold = single_split(dataset.y.cpu(), method.training.seed)
-    return fit(method, dataset, fold, out, callbacks, overwrite, resume)
+    return fit(method, dataset, fold, out, callbacks, overwrite, resume, processes)
 
 
 def fit(
@@ -146,6 +148,7 @@ def fit(
     callbacks: Sequence[Callback] = (),
     overwrite: bool = False,
     resume: bool = False,
+    processes: Processes | None = None,
 ) -> Outcome:
     """Build, train and test a model, or an ensemble of models side by side.
 
@@ -158,12 +161,17 @@ def fit(
 
     Each of `callbacks` is called with the row of every epoch and may raise `StopTraining`. After `resume`, they are
     first called with the rows before the interruption, so that a log or a rule for stopping has all of them.
+
+    With `processes`, they train the model together: all of them call `fit` with the same arguments and get the same
+    outcome. Only the first one reads and writes `out` and calls the callbacks. Another number of processes may resume.
     """
+    if processes is not None and not processes.leads:
+        out, callbacks = None, ()
     with contextlib.ExitStack() as stack:
         save = None
         if out is not None:
             save = stack.enter_context(reserve_directory(out, overwrite or resume))
-        return _fit(method, dataset, fold, out, callbacks, save, resume)
+        return _fit(method, dataset, fold, out, callbacks, save, resume, processes)
 
 
 def _fit(
@@ -174,6 +182,7 @@ def _fit(
     callbacks: Sequence[Callback],
     save: Save | None,
     resume: bool,
+    processes: Processes | None,
 ) -> Outcome:
     start = time.perf_counter()
     method, dataset = prepared(method, dataset)
@@ -199,16 +208,20 @@ def _fit(
     with models_fit(len(folds)):
         seeds = [config.seed for config in configs]
         model = initial_models(method.architecture, seeds, dataset, folds)
-        cohort = Cohort(model, dataset, folds, configs, target_folds=[fold] * len(folds))
+        targets = [fold] * len(folds)
+        cohort = Cohort(model, dataset, folds, configs, targets, processes=processes)
         if progress is not None and resume:
             rows, state = progress.resume()
+        if processes is not None:
+            rows, state = processes.from_leader((rows, state))
+        if state:
             cohort.load_state(state)
         earlier = sum(row.seconds for row in rows)  # before the interruption
         try:
             # After an interruption, callbacks see the earlier epochs, too.
             for row in rows:
                 stop = call_all(callbacks, row) or stop
-            while not stop and not cohort.finished:
+            while not _agreed(stop, processes) and not cohort.finished:
                 rows.append(_mean_row(cohort.train_epoch()))
                 if progress is not None:
                     state = {name: tensor.clone() for name, tensor in cohort.state().items()}
@@ -251,7 +264,10 @@ def _fit(
         stopped_by_callback=stop,
     )
     validation = [fold.validation for fold in folds]
-    if message := collapsed_pooling(method.architecture, model, dataset, validation):
+    follows = processes is not None and not processes.leads
+    if not follows and (
+        message := collapsed_pooling(method.architecture, model, dataset, validation)
+    ):
         warnings.warn(message, stacklevel=4)
     if out is not None:
         try:
@@ -259,6 +275,11 @@ def _fit(
         except OSError as error:  # a full disk: the model is what matters
             warnings.warn(f"no report in {out} ({error.strerror})", stacklevel=4)
     return outcome
+
+
+def _agreed(stop: bool, processes: Processes | None) -> bool:
+    """Whether training stops: of several processes, the first one decides."""
+    return stop if processes is None else bool(processes.from_leader(stop))
 
 
 def _members(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,7 @@ def no_process_lost() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        time.sleep(1)  # after Ctrl-C, the interruption of this process comes first
         raise LostProcessError(
             "another process of this training run has stopped: see its message; without one, it may have run out of "
             "memory"

@@ -2,15 +2,17 @@
 
     python -m tests.training.shared_training RANK STORE OUT
 
-The first process writes the curves of all `CASES` to OUT. At the end, the second one tries mistakes.
+Both first run a command, whose environment is that of torchrun. Each writes what it found to OUT.RANK.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,10 +23,12 @@ import torch.distributed as dist
 
 from diffpool.architecture import RELEASED, Architecture
 from diffpool.builder import build
+from diffpool.cli.commands import main as cli
 from diffpool.data import Fold, GraphDataset, embedded, single_split
 from diffpool.errors import DiffPoolError
 from diffpool.training import Cohort, Processes, StopTraining, Training, train
 
+GRAPHS = Path(__file__).parents[2] / "examples" / "data" / "graphs.jsonl"
 SMALL = Architecture(hidden=6, layers_after=2)
 BATCH = Training(batch_size=8, seed=1)
 RANDOM = replace(SMALL, poolings=2, ratio=0.5, assignment="gumbel", head=(6,))
@@ -86,11 +90,22 @@ def epochs_until(rank: int, processes: Processes) -> int:
     return len(list(train(model, dataset, fold, settings, [callback], processes)))
 
 
+def command(*words: object) -> tuple[str, str]:
+    """Output and error output of a command."""
+    sys.argv = ["diffpool", *map(str, words)]
+    output, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(output), redirect_stderr(errors), suppress(SystemExit):
+        cli()
+    return output.getvalue(), errors.getvalue()
+
+
 def main(rank: int, store: str, out: Path) -> None:
     torch.set_num_threads(1)
+    words = ("--device", "cpu", "--epochs", 2, "--hidden", 6, "--out", out.with_name("model"))
+    shown = command("train", GRAPHS, *words)
     dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=2)
     processes = Processes.current()
-    found: dict[str, Any] = {case: curves(case, processes) for case in CASES}
+    found: dict[str, Any] = {"shown": shown} | {case: curves(case, processes) for case in CASES}
     found["epochs"] = [epochs_until(0, processes), epochs_until(1, processes)]
     dataset, fold = data()
     one = (replace(BATCH, batch_size=1),)

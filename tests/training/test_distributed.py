@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,12 +27,16 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of two processes found."""
     folder = tmp_path_factory.mktemp("shared")
     out = folder / "found"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     script = [sys.executable, "-m", "tests.training.shared_training"]
     runs = [
         subprocess.Popen(
             [*script, str(rank), str(folder / "store"), str(out)],
-            env=environment,
+            env={**environment, "RANK": str(rank)},
             cwd=ROOT,
             stderr=subprocess.PIPE,
             text=True,
@@ -45,7 +50,20 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     finally:
         for run in runs:
             run.kill()
-    return [json.loads(out.with_suffix(f".{rank}").read_text()) for rank in range(2)]
+    files = sorted(path.suffix for path in (folder / "model").iterdir())
+    found = [json.loads(out.with_suffix(f".{rank}").read_text()) for rank in range(2)]
+    return [{**own, "files": files} for own in found]
+
+
+def test_the_command_writes_one_model_and_the_first_process_reports_it(found):
+    (shown, errors), others = found[0]["shown"], found[1]["shown"]
+    assert "2 processes, each with a part of every batch" in shown
+    assert "best epoch" in shown
+    assert "written to" in shown
+    assert errors == ""
+    assert others == ["", ""]
+    expected = [".json", ".json", ".jsonl", ".md", ".png", ".safetensors"]
+    assert [suffix for suffix in found[0]["files"] if suffix] == expected
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in ("shard", "float32")])
