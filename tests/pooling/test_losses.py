@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from pooling.layers import SIZES, call, close
+from pooling.layers import SIZES, call, close, inputs
 from samples import KINDS, padded, randn, sample
 from torch import Tensor
 
@@ -79,3 +79,38 @@ def test_the_gradients_are_those_of_dense_diff_pool() -> None:
         if ours.shape == inside.shape:  # adj: there are no entries outside the mask
             ours, theirs = ours[inside], theirs[inside]
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_the_outputs_and_losses_are_those_of_torch_geometric_pool(kind: str, batched: bool) -> None:
+    """Without its removal of self-loops and normalization. Its entropy is the mean over all nodes of the batch."""
+    pytest.importorskip("torch_geometric")
+    pytest.importorskip("tgp")
+    from benchmarks.tgp_pool import poolers
+
+    sizes = (5, 1, 7, 4, 2, 6)
+    ragged = sample(sizes, **KINDS[kind])
+    plain = {"remove_self_loops": False, "degree_norm": False}
+    theirs = poolers().get_pooler("diff", in_channels=3, k=4, batched=batched, **plain).double()
+    torch.manual_seed(0)
+    weight, bias = theirs.parameters()
+    assign = torch.nn.Linear(3, 4, dtype=torch.float64)
+    weight.copy_(assign.weight)
+    bias.copy_(assign.bias)
+    x, edge_index, batch, edge_weight = inputs(ragged)
+    given = torch.ones(edge_index.shape[1]).double() if edge_weight is None else edge_weight
+    expected = theirs(x=x, adj=edge_index, edge_weight=given, batch=batch)
+    out = call(DiffPooling(assign=assign, losses="pyg", normalize=False), ragged)
+    rows = len(sizes) * max(sizes)  # PyG's entropy is the mean over padded rows
+    found = {
+        "link_loss": out.losses["link"],
+        "entropy_loss": out.losses["entropy"] * rows / sum(sizes),
+    }
+    close(out.x_dense, expected.x.view_as(out.x_dense))
+    # Batched, theirs is transposed, for the dense layers of PyG.
+    close(out.adj.mT if batched else out.adj, expected.edge_index)
+    assert found.keys() == expected.loss.keys()
+    for name, loss in found.items():
+        torch.testing.assert_close(loss, expected.loss[name], rtol=1e-5, atol=1e-5)
