@@ -1,4 +1,4 @@
-"""DiffPool in a plain training loop over PyTorch Geometric's DataLoader: two poolings between SAGE convolutions.
+"""DiffPool in a plain training loop over PyTorch Geometric's DataLoader: two poolings between convolutions.
 
 The graphs are generated. Any data set of PyTorch Geometric can take their place, for example
 `TUDataset("data", "ENZYMES")`.
@@ -11,7 +11,7 @@ from torch_geometric import seed_everything
 from torch_geometric.data import Batch
 from torch_geometric.datasets import FakeDataset
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import SAGEConv, global_mean_pool
+from torch_geometric.nn import GraphConv, global_mean_pool
 
 from diffpool import DiffPooling
 
@@ -21,9 +21,9 @@ class Model(nn.Module):
 
     def __init__(self, num_features: int, num_classes: int, largest: int, hidden: int = 32):
         super().__init__()
-        self.conv1 = SAGEConv(num_features, hidden)
+        self.conv1 = GraphConv(num_features, hidden, aggr="mean")
         self.pool1 = DiffPooling(num_features, ratio=0.25, max_clusters=largest)
-        self.conv2 = SAGEConv(hidden, hidden)
+        self.conv2 = GraphConv(hidden, hidden, aggr="mean")
         self.pool2 = DiffPooling(hidden, num_clusters=2)
         self.head = nn.Linear(hidden, num_classes)
 
@@ -33,7 +33,7 @@ class Model(nn.Module):
         first = self.pool1(
             h, batch.edge_index, batch.batch, batch_size=batch.num_graphs, assign_x=batch.x
         )
-        h = self.conv2(first.x, first.edge_index).relu()  # [K, 32]
+        h = self.conv2(first.x, first.edge_index, first.edge_weight).relu()  # [K, 32]
         second = self.pool2(h, first.graphs)
         vector = global_mean_pool(second.x, second.batch)  # [B, 32]
         return self.head(vector), first.loss + second.loss

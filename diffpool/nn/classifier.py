@@ -114,6 +114,11 @@ def graphs_and_features(graphs: Any, x: Tensor | None) -> tuple[SparseGraphs, Te
         raise DataError(
             "expected the features of the nodes as x of the batch, got none: add them, or call model(graphs, x)"
         )
+    if not x.is_floating_point():
+        raise DataError(
+            f"expected features as floating-point numbers, got {x.dtype}: call model(graphs, x.float()), or make "
+            "one-hot columns of them"
+        )
     return sparse, x
 
 

@@ -63,6 +63,10 @@ def test_a_batch_is_its_edges_and_its_features() -> None:
         ((torch.ones(2, 3),), "expected a Batch or a Data with edge_index .*, got Tensor"),
         ((torch.ones(2, 3), torch.ones(2, 3)), r"got a tensor as the graphs: call model\(batch\)"),
         ((sample().sparse,), r"features of the nodes, got none: call model\(graphs, x\)"),
+        (
+            (sample().sparse.to_pyg(torch.ones(25, 3).long()),),
+            r"floating-point numbers, got torch.int64: call model\(graphs, x.float",
+        ),
         ((sample().sparse.to_pyg(),), "features of the nodes as x of the batch, got none: add"),
     ],
 )
