@@ -28,6 +28,8 @@ def fidelity() -> str | None:
     ]
     for name, (row, _) in rows.items():
         for method, title in METHODS.items():
+            if method not in row:
+                continue
             own = row[method]
             cells = [f"{name}, {title}", f"{own['test']:.1f}"]
             for share in ("0.1", "0.2"):
@@ -56,6 +58,8 @@ def truth() -> str | None:
         "|---|---|---|---|---|",
     ]
     for method, title in METHODS.items():
+        if method not in row:
+            continue
         own = row[method]["truth"]
         cells = [_percent(own[key]) for key in ("nodes", "chance", "ends", "first")]
         lines.append(f"| {title} | {' | '.join(cells)} |")
