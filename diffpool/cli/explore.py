@@ -54,6 +54,15 @@ def explore(
             autocompletion=lambda: ["pca", "tsne"],
         ),
     ] = "pca",
+    effects: Annotated[
+        str,
+        typer.Option(
+            help="How the share of each cluster in the prediction is computed: `leave-out`, `keep`, `gradients` (takes "
+            "about a hundred times as long) or `none`; see `diffpool explain`.",
+            metavar="NAME",
+            autocompletion=lambda: ["leave-out", "keep", "gradients", "none"],
+        ),
+    ] = "leave-out",
     seed: Annotated[int, typer.Option(help="Seed of the data set embedded.")] = 0,
     *,
     device: DeviceName = "auto",
@@ -100,6 +109,7 @@ def explore(
             max_nodes=max_nodes,
             max_megabytes=max_megabytes,
             embedding=embedding,
+            effects=effects,
             watch=advance,
         )
     if as_json:

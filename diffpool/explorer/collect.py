@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from diffpool.attribution import Explanation
 from diffpool.data import RawGraphs
 from diffpool.data.molecules import ATOM_LABELS
 from diffpool.errors import ModelError, cut
+from diffpool.explorer.effects import NONE, add_effects, explanations
 from diffpool.explorer.levels import Json, levels, significant
 from diffpool.nn import Prediction
 from diffpool.training import TrainedModel
@@ -28,6 +30,7 @@ class Collection:
     model: TrainedModel
     raw: RawGraphs  # the graphs on the page, with the attributes that the model reads
     max_nodes: int  # of a graph that is drawn
+    effects: str = NONE  # the method of attribution
     watch: Callable[[int], None] = lambda count: None
     embedding: list[np.ndarray] = field(default_factory=list)  # [D] of each graph
     used: list[list[int]] = field(default_factory=list)  # clusters of each graph, for each pooling
@@ -38,18 +41,24 @@ class Collection:
         """The details of every graph; None for one that is too large to draw."""
         self.outputs = self.model.outputs(self.raw).values
         raw = self.raw if self.model.card.directed else self.raw.undirected()
+        self.effects, explained = explanations(self.model, self.raw, self.effects)
         number = 0
         for prediction in self.model.predictions(self.raw):
             vectors = prediction.embedding.cpu().numpy()
             for index, vector in enumerate(vectors):
                 self.embedding.append(vector)
                 self.allowed.append([int(s.layout.sizes[index]) for s in prediction.graphs[1:]])
-                yield self._graph(raw, prediction, index, number)
+                yield self._graph(raw, prediction, index, number, next(explained))
                 number += 1
                 self.watch(1)
 
     def _graph(
-        self, raw: RawGraphs, prediction: Prediction, index: int, number: int
+        self,
+        raw: RawGraphs,
+        prediction: Prediction,
+        index: int,
+        number: int,
+        explanation: Explanation | None,
     ) -> Json | None:
         nodes = int(raw.sizes[number])
         assignments = [s.of_graph(index).cpu().double().numpy() for s in prediction.assignments]
@@ -69,6 +78,8 @@ class Collection:
             given = drawn.positions
             graph["order"] = (2 * drawn.orders[ends[:, 0], ends[:, 1]]).astype(int).tolist()
         found, clusters = levels(nodes, ends, coarser, assignments, given)
+        if explanation is not None:
+            add_effects(found, clusters, explanation)
         self.used.append([len(kept) for kept in clusters.columns[1:]])
         return {"levels": found} | graph
 
@@ -114,6 +125,7 @@ class Collection:
             "used": self.used,
             "allowed": self.allowed,
             "molecules": is_molecules(raw),
+            "effects": self.effects,
             **self._names(),
             **self._answers(outputs),
         }

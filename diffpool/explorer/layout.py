@@ -16,7 +16,7 @@ from diffpool.viz.positions import pack, upright
 MAX_EXACT = 300  # nodes
 STRESS_ROUNDS, TOLERANCE = 60, 1e-3  # at most, and the change of a position at which they end
 PIVOTS = 40
-FORCE_ROUNDS, NEAR = 80, 10  # rounds, and the number of nodes that push a node
+FORCE_ROUNDS, NEAR = 50, 10  # rounds, and the number of nodes that push a node
 PUSH_ROUNDS, MAX_PUSHED = 40, 200  # rounds of pushing discs apart; with more discs, none are pushed
 
 

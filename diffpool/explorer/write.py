@@ -11,13 +11,14 @@ import numpy as np
 
 from diffpool.data import GraphDataset, RawGraphs
 from diffpool.data.categories import Categories, common_type
-from diffpool.errors import DataError, ModelError, SettingError
+from diffpool.errors import DataError, SettingError, did_you_mean
 from diffpool.explorer.collect import Collection
+from diffpool.explorer.effects import CHOICES
 from diffpool.explorer.page import packed, page
 from diffpool.explorer.plane import METHODS, plane
 from diffpool.explorer.run_files import read_curves, read_split
 from diffpool.files import atomic_write
-from diffpool.training import TrainedModel, load_model
+from diffpool.training import as_trained_model
 
 MAX_GRAPHS, MAX_NODES, MAX_MEGABYTES = 5000, 10_000, 100
 
@@ -43,6 +44,7 @@ def explore(
     max_nodes: int = MAX_NODES,
     max_megabytes: float = MAX_MEGABYTES,
     embedding: str = "pca",
+    effects: str = "leave-out",
     watch: Callable[[int], None] = lambda count: None,
 ) -> Written:
     """Write one HTML file that shows how a model pools and classifies graphs. It opens from disk, without a network.
@@ -57,16 +59,23 @@ def explore(
         max_nodes: Maximum number of nodes of a graph that is drawn; larger ones are only listed.
         max_megabytes: Maximum size of the file.
         embedding: How the embeddings of the graphs are projected: `pca` or `tsne`.
+        effects: How the share of each cluster in the prediction is computed: `leave-out`, `keep` or `gradients`, as by
+            `diffpool.explain`, or `none`. Graphs with more than 1,000 nodes, and models that cannot be explained, have
+            no shares.
         watch: Called with the number of graphs that were added to the page.
     """
     for name, value in (("max_graphs", max_graphs), ("max_nodes", max_nodes)):
         if value < 1:
             raise SettingError(f"expected {name} to be at least 1, got {value}")
-    if embedding not in METHODS:
-        raise SettingError(f"expected embedding to be {' or '.join(METHODS)}, got {embedding!r}")
+    for name, chosen, known in (("embedding", embedding, METHODS), ("effects", effects, CHOICES)):
+        if chosen not in known:
+            words = f"{', '.join(known[:-1])} or {known[-1]}"
+            raise SettingError(
+                f"expected {name} to be {words}, got {chosen!r}{did_you_mean(chosen, known)}"
+            )
     if directory is None and isinstance(model, str | Path):
         directory = model
-    trained = _trained(model)
+    trained = as_trained_model(model)
     raw = trained.read(_with_answers(graphs))
     total = len(raw)
     if not total:
@@ -76,7 +85,7 @@ def explore(
     if total > max_graphs:
         numbers = np.linspace(0, total - 1, max_graphs).round().astype(np.int64)
         raw = raw.select(numbers)
-    collection = Collection(trained, raw, max_nodes, watch)
+    collection = Collection(trained, raw, max_nodes, effects, watch)
     limit, size = max_megabytes * 1e6, 0
     found: list[str | None] = []
     for graph in collection.details():
@@ -102,21 +111,6 @@ def explore(
         for part in page(title, overview, found):
             file.write(part)
     return Written(path, len(raw), total, found.count(None), path.stat().st_size)
-
-
-def _trained(model: Any) -> TrainedModel:
-    """The model in one of the forms that `explore` accepts."""
-    if isinstance(model, str | Path):
-        return load_model(model)
-    if isinstance(model, TrainedModel):
-        return model
-    trained = getattr(model, "model_", None)
-    if isinstance(trained, TrainedModel):
-        return trained
-    raise ModelError(
-        f"expected a fitted estimator, a TrainedModel or a model directory, got {type(model).__name__}: "
-        "train a model first"
-    )
 
 
 def _with_answers(graphs: Any) -> Any:

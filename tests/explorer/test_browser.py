@@ -129,7 +129,12 @@ def test_a_cluster_lights_up_at_all_levels_and_is_described(show: Open) -> None:
     assert page.locator(".details h3").inner_text() == "Cluster 1"
     assert lit(page)[0] == "1"
     assert "A" in lit(page)  # its cluster of the second pooling
-    assert "Members (first choice)" in page.locator(".details").inner_text()
+    for words in (
+        "Members (first choice)",
+        "Share in the prediction",
+        "minus that without the members",
+    ):
+        assert words in page.locator(".details").inner_text()
     page.mouse.move(5, 5)
     assert lit(page) == []
     first.click()

@@ -84,6 +84,35 @@ def test_clusters_and_memberships_are_those_of_the_model(
     assert overview["used"][3][0] == len(np.unique(matrices[0].argmax(1)))
 
 
+@pytest.mark.parametrize("method", ["leave-out", "gradients"])
+def test_shares_are_those_of_explain(
+    model: Path, raw: RawGraphs, tmp_path: Path, method: str
+) -> None:
+    explore(model, raw[:3], tmp_path / "p.html", effects=method)
+    found = diffpool.explain(model, raw[:3], method=method)[2]
+    levels = graph_of(tmp_path / "p.html", 2)["levels"]
+    for level, scores in zip(levels[1:], found.levels[1:], strict=True):
+        kept = level["column"]
+        np.testing.assert_allclose(level["part"], scores.shares[kept], rtol=1e-3, atol=1e-9)
+        np.testing.assert_allclose(level["effect"], scores.nodes[kept], rtol=1e-3, atol=1e-9)
+
+
+def test_large_graphs_and_models_that_cannot_be_explained_have_no_shares(
+    model: Path, raw: RawGraphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explore(model, raw, tmp_path / "p.html", effects="none")
+    assert overview_of(tmp_path / "p.html")["effects"] == "none"
+    assert "part" not in graph_of(tmp_path / "p.html", 0)["levels"][1]
+    monkeypatch.setattr("diffpool.explorer.effects.MAX_NODES", 10)
+    explore(model, raw, tmp_path / "p.html")
+    sizes = overview_of(tmp_path / "p.html")["nodes"]
+    for number in (0, 2):  # of 9 and 13 nodes
+        has = "part" in graph_of(tmp_path / "p.html", number)["levels"][1]
+        assert has == (sizes[number] <= 10)
+    explore(train(tmp_path / "m", raw, "diffpool-det"), raw, tmp_path / "p.html")
+    assert overview_of(tmp_path / "p.html")["effects"] == "none"
+
+
 def test_edges_weights_labels_and_attributes_are_those_of_the_graph(
     model: Path, raw: RawGraphs, tmp_path: Path
 ) -> None:
@@ -172,9 +201,11 @@ def test_what_cannot_be_shown_is_explained(model: Path, raw: RawGraphs, tmp_path
         explore(model, raw, out, max_graphs=0)
     with pytest.raises(SettingError, match="expected embedding to be pca or tsne, got 'umap'"):
         explore(model, raw, out, embedding="umap")
+    with pytest.raises(SettingError, match=r"leave-out, keep or none, got 'leave'\. Did you mean"):
+        explore(model, raw, out, effects="leave")
     with pytest.raises(DataError, match="at least one graph, got none"):
         explore(model, raw[:0], out)
-    with pytest.raises(ModelError, match="a model directory, got int"):
+    with pytest.raises(ModelError, match="a model directory, got 3"):
         explore(3, raw, out)
     assert not out.exists()
 

@@ -23,6 +23,7 @@ export interface Overview {
   used: number[][]; // clusters of each graph, for each pooling
   allowed: number[][];
   molecules: boolean;
+  effects: string; // the method that computed the shares of clusters, or "none"
   labels: { name: string; words: string[] }[];
   attributes: string[];
   allAttributes?: number;
@@ -52,6 +53,8 @@ interface PackedLevel {
   column?: number[];
   inside?: number[];
   outside?: number[];
+  effect?: number[];
+  part?: number[];
   cluster?: number[];
   choices?: number[];
   to?: number[];
@@ -93,6 +96,8 @@ export interface Level {
   column: number[]; // number of each cluster in the assignment matrix
   inside: number[];
   outside: number[];
+  effect: number[] | null; // of each cluster on the prediction
+  part: number[] | null; // the share of each cluster in the prediction, from -1 to 1
   cluster: number[] | null; // the node of the next level that is the first choice
   memberships: Memberships | null;
 }
@@ -144,6 +149,8 @@ function unpackedLevel(level: PackedLevel, weight: number[] | undefined): Level 
     column: level.column ?? [],
     inside: level.inside ?? [],
     outside: level.outside ?? [],
+    effect: level.effect ?? null,
+    part: level.part ?? null,
     cluster: level.cluster ?? null,
     memberships: unpackedMemberships(level),
   };

@@ -1,7 +1,7 @@
 // What is known about the chosen graph, or about the node or cluster that is lit.
 
 import { classColor } from "./colors";
-import type { Graph, Overview } from "./data";
+import type { Graph, Level, Overview } from "./data";
 import { bar, h, swatch } from "./dom";
 import { members, neighbors } from "./light";
 import type { Place, Store } from "./state";
@@ -10,6 +10,13 @@ import { answer, counted, graphName, nodeLabel, number, PARTS, percent, placeNam
 const MAX_NEIGHBORS = 6;
 const MAX_CLASSES = 12;
 const MAX_MEMBERS = 60;
+
+// What the effect of a cluster is, by method.
+const EFFECTS: Record<string, string> = {
+  "leave-out": "Output, minus that without the members",
+  keep: "Output of the members alone, minus that of nothing",
+  gradients: "Integrated gradients, log-odds",
+};
 
 export class Details {
   readonly element = h("aside", { class: "details", "aria-label": "Details" });
@@ -88,6 +95,7 @@ export class Details {
       this.heading(graph, place, level.color[place.node]),
       h("p", { class: "quiet" }, `Pooling ${place.level}, column ${level.column[place.node]} of S`),
       list(facts),
+      this.effect(level, place.node),
       this.composition(graph, inside),
       this.memberships(graph, place),
       this.neighbors(graph, place),
@@ -113,6 +121,16 @@ export class Details {
       this.neighbors(graph, place),
       rows.length > 0 ? h("details", { open: rows.length <= 8 }, h("summary", {}, title), list(rows)) : null,
     ];
+  }
+
+  /** What the cluster contributes to the prediction. */
+  private effect(level: Level, node: number): Node | null {
+    if (!level.part || !level.effect) return null;
+    const [part, effect] = [level.part[node], level.effect[node]];
+    const row = measure(part < 0 ? "against it" : "for it", Math.abs(part), part < 0 ? "#d55e00" : "#009e73");
+    const meaning = EFFECTS[this.overview.effects];
+    const about = h("p", { class: "quiet" }, `${meaning}: ${effect > 0 ? "+" : ""}${number(effect)}`);
+    return h("div", {}, h("h4", {}, "Share in the prediction"), row, about);
   }
 
   private heading(graph: Graph, place: Place, color: string | null): Node {
