@@ -1,10 +1,11 @@
 """Fidelity of explanations: how the probability falls if the most important nodes or the most important cluster go.
 
-On each data set, DiffPool and a flat GraphSAGE are trained on the same split, and integrated gradients explain the
-predicted class of test graphs. Then the tenth or fifth of the nodes with the highest scores is removed; for comparison,
-random nodes, and the nodes that PyTorch Geometric's GNNExplainer finds. For DiffPool, the cluster with the highest
-score goes, or a random one. On the embedded data, the nodes that determine the class are known: both marks. There is a
-record after each model, which contains the models before it; docs/explain.md shows the latest record of a data set.
+On each data set, DiffPool and a flat GraphSAGE are trained on the same split, and every method of `diffpool explain`
+explains the predicted class of test graphs. Then the tenth or fifth of the nodes with the highest scores is removed;
+for comparison, random nodes, and the nodes that PyTorch Geometric's GNNExplainer finds. For DiffPool, the cluster with
+the highest score goes, or a random one. On the embedded data, the nodes that determine the class are known: both marks.
+There is a record after each model, which contains the models before it; docs/explain.md shows the latest record of a
+data set.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.record import begin, finish, parser
-from diffpool.attribution import Explanation, explain, subgraph_outputs
+from diffpool.attribution import METHODS, Explanation, explain, subgraph_outputs
 from diffpool.attribution.gated import edge_targets
 from diffpool.data import GraphDataset, RawGraphs, embedded, read_graphs, single_split
 from diffpool.data.tu_collection import load_raw
@@ -30,6 +31,7 @@ from diffpool.training import TrainedModel, load_model
 
 SHARES = (0.1, 0.2)  # of the nodes that are removed
 DRAWS = 5  # random choices per graph
+MARKED = 8  # marked nodes of a graph of the embedded data
 EPOCHS = {"embedded": 40, "ENZYMES": 60, "molecules": 60}
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     # with a sum over nodes, a flat network cannot tell the classes apart
@@ -93,22 +95,25 @@ def random_falls(fall: Fall, rng: np.random.Generator) -> dict[str, float]:
     return {name: float(f"{np.mean([d[name] for d in draws]):.4g}") for name in draws[0]}
 
 
-def cluster_falls(
-    fall: Fall, found: list[Explanation], rng: np.random.Generator
-) -> dict[str, float]:
-    """The mean fall without the used cluster that has the highest gradient score, and without a random used one."""
+def highest_cluster_fall(fall: Fall, found: list[Explanation]) -> float:
+    """The mean fall without the used cluster that has the highest score."""
+    return _cluster_fall(fall, found, lambda used, scores: used[scores[used].argmax()])
 
-    def members(choose: Callable[[np.ndarray, np.ndarray], Any]) -> float:
-        removed = []
-        for own in found:
-            level = own.levels[1]
-            used = np.flatnonzero(level.used)
-            removed.append(level.members == choose(used, level.nodes))
-        return float(np.mean(fall.without(removed)))
 
-    best = members(lambda used, scores: used[scores[used].argmax()])
-    draws = [members(lambda used, scores: rng.choice(used)) for _ in range(DRAWS)]
-    return {"highest": float(f"{best:.4g}"), "random": float(f"{np.mean(draws):.4g}")}
+def random_cluster_fall(fall: Fall, found: list[Explanation], rng: np.random.Generator) -> float:
+    """The mean fall without a random used cluster."""
+    draws = [_cluster_fall(fall, found, lambda used, _: rng.choice(used)) for _ in range(DRAWS)]
+    return float(f"{np.mean(draws):.4g}")
+
+
+def _cluster_fall(
+    fall: Fall, found: list[Explanation], choose: Callable[[np.ndarray, np.ndarray], Any]
+) -> float:
+    removed = []
+    for own in found:
+        level = own.levels[1]
+        removed.append(level.members == choose(np.flatnonzero(level.used), level.nodes))
+    return float(f"{np.mean(fall.without(removed)):.4g}")
 
 
 class Wrapped(nn.Module):
@@ -148,30 +153,30 @@ def gnn_explainer(model: TrainedModel, fall: Fall, seed: int) -> list[np.ndarray
     return found
 
 
-def truth(dataset: GraphDataset, numbers: np.ndarray, found: list[Explanation]) -> dict[str, Any]:
-    """How often the marks of the embedded data are among the nodes with the highest |score|.
+def truth(dataset: GraphDataset, numbers: np.ndarray, scores: list[np.ndarray]) -> dict[str, Any]:
+    """How often the marks of the embedded data are among the eight nodes with the highest |score|.
 
-    Every graph has four marked ends of communities with two nodes each. `nodes`: the share of marked nodes among the
-    eight highest. `ends`: the share of marked ends with at least one of them. `first`: the share of graphs whose
-    highest node is marked.
+    Every graph has eight marked nodes: two at each of four ends of communities. Shares of graphs: `all`, the eight
+    highest are the marked nodes; `both`, there is one with each mark among them; `first`, the highest is marked.
+    `nodes` is the share of marked nodes among the eight highest, and `chance` that among random ones.
     """
-    nodes, ends, first = [], [], []
-    for number, own in zip(numbers.tolist(), found, strict=True):
-        start, size = (
-            int(dataset.graphs.layout.starts[number]),
-            int(dataset.graphs.layout.sizes[number]),
-        )
-        marked = (dataset.x[start : start + size, -2:] > 0).any(1).numpy()
-        top = np.argsort(-np.abs(own.levels[0].nodes), kind="stable")[:8]
-        nodes.append(marked[top].mean())
-        ends.append([np.isin(pair, top).any() for pair in np.flatnonzero(marked).reshape(-1, 2)])
-        first.append(marked[top[0]])
-    return {
-        "nodes": float(f"{np.mean(nodes):.4g}"),
-        "ends": float(f"{np.mean(ends):.4g}"),
-        "first": float(f"{np.mean(first):.4g}"),
-        "chance": float(f"{8 / size:.4g}"),
+    nodes, both, first = [], [], []
+    for number, own in zip(numbers.tolist(), scores, strict=True):
+        start = int(dataset.graphs.layout.starts[number])
+        marks = (dataset.x[start : start + len(own), -2:] > 0).numpy()  # [n, 2]
+        top = np.argsort(-np.abs(own), kind="stable")[:MARKED]
+        found = marks[top]
+        nodes.append(found.any(1).mean())
+        both.append(found.any(0).all())
+        first.append(found[0].any())
+    shares = {
+        "nodes": np.mean(nodes),
+        "all": np.mean([share == 1 for share in nodes]),
+        "both": np.mean(both),
+        "first": np.mean(first),
+        "chance": MARKED / len(own),
     }
+    return {name: float(f"{value:.4g}") for name, value in shares.items()}
 
 
 def trained(name: str, method: str, dataset: GraphDataset, chosen: Any) -> TrainedModel:
@@ -194,24 +199,32 @@ def compare(name: str, chosen: Any) -> Iterator[dict[str, Any]]:
         hits = (
             model.predict(everything.select(test)) == np.array(dataset.class_names)[dataset.y[test]]
         )
-        start = time.perf_counter()
-        found = explain(model, raw)
-        seconds = (time.perf_counter() - start) / len(numbers)
         fall, rng = Fall(model, raw), np.random.default_rng(chosen.seed)
-        own: dict[str, Any] = {
-            "test": round(100 * float(hits.mean()), 1),
-            "gradients": node_falls(fall, [e.levels[0].nodes for e in found]),
-            "random": random_falls(fall, rng),
-            "gradients_s": float(f"{seconds:.3g}"),
-            "gap": float(f"{max(_gap(e) for e in found):.3g}"),
-        }
+        own: dict[str, Any] = {"test": round(100 * float(hits.mean()), 1)}
+        for how in METHODS if method == "diffpool" else ("gradients",):
+            start = time.perf_counter()
+            found = explain(model, raw, method=how)
+            seconds = (time.perf_counter() - start) / len(numbers)
+            scores = [e.levels[0].nodes for e in found]
+            own[how] = {"nodes": node_falls(fall, scores), "seconds": float(f"{seconds:.3g}")}
+            if how == "gradients":
+                own[how]["gap"] = float(f"{max(_gap(e) for e in found):.3g}")
+            if method == "diffpool":
+                own[how]["cluster"] = highest_cluster_fall(fall, found)
+            if name == "embedded":
+                own[how]["truth"] = truth(dataset, numbers, scores)
         start = time.perf_counter()
-        own["gnn_explainer"] = node_falls(fall, gnn_explainer(model, fall, chosen.seed))
-        own["gnn_explainer_s"] = float(f"{(time.perf_counter() - start) / len(numbers):.3g}")
-        if method == "diffpool":
-            own["clusters"] = cluster_falls(fall, found, rng)
+        scores = gnn_explainer(model, fall, chosen.seed)
+        seconds = (time.perf_counter() - start) / len(numbers)
+        own["gnn_explainer"] = {
+            "nodes": node_falls(fall, scores),
+            "seconds": float(f"{seconds:.3g}"),
+        }
         if name == "embedded":
-            own["truth"] = truth(dataset, numbers, found)
+            own["gnn_explainer"]["truth"] = truth(dataset, numbers, scores)
+        own["random"] = {"nodes": random_falls(fall, rng)}
+        if method == "diffpool":
+            own["random"]["cluster"] = random_cluster_fall(fall, found, rng)
         row[method] = own
         print(name, method, own, flush=True)
         yield row

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.explain import Fall, cluster_falls, highest, node_falls, truth
+from benchmarks.explain import (
+    Fall,
+    highest,
+    highest_cluster_fall,
+    node_falls,
+    random_cluster_fall,
+    truth,
+)
 from diffpool.attribution import explain
 from diffpool.data import embedded
 from tests.attribution.explained import model, raw_graphs
@@ -33,21 +40,18 @@ def test_the_fall_is_the_loss_of_probability_of_the_predicted_class() -> None:
 def test_the_highest_cluster_is_one_that_has_members() -> None:
     own, raw = model(poolings=1), raw_graphs((6, 5))
     fall, found = Fall(own, raw), explain(own, raw, method="leave-out")
-    falls = cluster_falls(fall, found, np.random.default_rng(0))
+    fallen = highest_cluster_fall(fall, found)
     best = [e.levels[1].nodes[e.levels[1].used].max() for e in found]
-    np.testing.assert_allclose(falls["highest"], np.mean(best), rtol=1e-3)
-    assert falls["highest"] >= falls["random"]
+    np.testing.assert_allclose(fallen, np.mean(best), rtol=1e-3)
+    assert fallen >= random_cluster_fall(fall, found, np.random.default_rng(0))
 
 
 def test_scores_on_all_marks_find_the_whole_truth() -> None:
-    dataset = embedded(4)
-    numbers = np.arange(4)
-    plain = explain(model(poolings=0), raw_graphs((96,) * 4))
-    for explanation, marked in zip(plain, dataset.x[:, -2:].view(4, 96, 2), strict=True):
-        explanation.levels[0].nodes[:] = -1.0 * (marked > 0).any(1).numpy()
-    assert truth(dataset, numbers, plain) == {
-        "nodes": 1, "ends": 1, "first": 1, "chance": 0.08333,
-    }  # fmt: skip
-    for explanation in plain:
-        explanation.levels[0].nodes[:] = np.arange(96) % 24 == 12
-    assert truth(dataset, numbers, plain)["first"] == 0
+    dataset, numbers = embedded(4), np.arange(4)
+    marks = (dataset.x[:, -2:].view(4, 96, 2) > 0).numpy()
+    everything = truth(dataset, numbers, [-1.0 * own.any(1) for own in marks])
+    assert everything == {"nodes": 1, "all": 1, "both": 1, "first": 1, "chance": 0.08333}
+    one_mark = truth(dataset, numbers, [1.0 * own[:, 0] for own in marks])
+    assert (one_mark["first"], one_mark["all"], one_mark["both"]) == (1, 0, 0)
+    nothing = truth(dataset, numbers, [1.0 * (np.arange(96) % 24 // 8 == 1)] * 4)
+    assert (nothing["nodes"], nothing["first"]) == (0, 0)
