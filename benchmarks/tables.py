@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks import explain_tables, method_tables
+from benchmarks import explain_tables, method_tables, scale_tables
 from benchmarks.comparison_tables import (
     inference,
     kernels,
@@ -55,19 +55,6 @@ ROOT = Path(__file__).parent.parent
 def embedded(record: dict[str, Any]) -> str:
     ours, flat = record["diffpool"], record["graphsage"]
     return f"DiffPool {ours['mean']:.1f} ± {ours['sd']:.1f} %, flat GraphSAGE {flat['mean']:.1f} ± {flat['sd']:.1f} %"
-
-
-def large_graph(record: dict[str, Any]) -> str:
-    lines = [
-        "| nodes | edges | seconds | peak memory, GiB | before, GiB |",
-        "|---|---|---|---|---|",
-    ]
-    for row in record["rows"]:
-        lines.append(
-            f"| {row['nodes']:,} | {row['edges']:,} | {row['seconds']:.3f} | {row['peak_gib']:.2f} "
-            f"| {row['start_gib']:.2f} |"
-        )
-    return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
 def cpu_step(record: dict[str, Any]) -> str:
@@ -151,7 +138,9 @@ def reading(record: dict[str, Any]) -> str:
 Table = Callable[[], str | None]  # returns None if nothing was measured
 
 
-def from_last(source: str, table: Callable[[dict[str, Any]], str], row: str | None = None) -> Table:
+def from_last(
+    source: str, table: Callable[[dict[str, Any]], str | None], row: str | None = None
+) -> Table:
     """The table of the last record of a benchmark, or of the last record with this row."""
 
     def table_from_record() -> str | None:
@@ -167,7 +156,11 @@ TABLES: dict[str, Table] = {
     "methods": method_tables.methods,
     "set2set": method_tables.set2set,
     "graclus": from_last("graclus", method_tables.graclus),
-    "large_graph": from_last("large_graph", large_graph),
+    "large_graph": from_last("large_graph", scale_tables.large_graph),
+    "large_graph_memory": from_last("large_graph", scale_tables.large_graph_memory),
+    "data_parallel": from_last("data_parallel", scale_tables.data_parallel),
+    "imbalance": from_last("data_parallel", scale_tables.imbalance),
+    "hundred_gpus": scale_tables.hundred_gpus,
     "cpu_step": from_last("cpu_step", cpu_step),
     "cpu_ratios": from_last("cpu_step", cpu_ratios),
     "busy": from_last("busy", busy),

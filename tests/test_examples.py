@@ -70,6 +70,13 @@ def test_the_large_graph_benchmark_computes_the_right_result():
     large_graph.check()
 
 
+@pytest.mark.parametrize("mode", large_graph.MODES)
+def test_the_large_graph_benchmark_trains_and_predicts_on_a_smaller_graph(mode):
+    row = large_graph.measure(3000, mode, repeats=3)  # checks that the loss falls
+    assert 11_000 < row["edges"] <= 12_000
+    assert row["peak_gib"] >= row["start_gib"] > 0
+
+
 def test_the_peer_of_the_speed_benchmark_computes_the_same():
     pytest.importorskip("torch_geometric")
     from benchmarks import cpu_step
