@@ -94,7 +94,11 @@ export function makeList(store: Store, overview: Overview): HTMLElement {
   });
   list.addEventListener("scroll", render, { passive: true });
   new ResizeObserver(render).observe(list);
-  store.on(["matches", "index"], () => {
+  store.on(["matches"], () => {
+    list.scrollTop = 0;
+    render();
+  });
+  store.on(["index"], () => {
     scrollToChosen();
     render();
   });
