@@ -30,7 +30,7 @@ SETTINGS: dict[str, dict[str, Any]] = {  # brief training: the clusters are not 
     "DD": {"epochs": 1, "hidden": 16, "ratio": 0.1},
     "molecules": {"epochs": 10},
 }
-CHROMIUM = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+CHROMIUM = ["--no-sandbox", "--enable-unsafe-swiftshader"]
 FIRST_VIEW = """() => new Promise((done) => {
   const check = () => document.documentElement.dataset.shown === undefined
     ? setTimeout(check, 2)

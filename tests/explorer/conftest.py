@@ -25,7 +25,7 @@ def browser() -> Iterator[Any]:
         pytest.skip(f"{missing} is not installed")
     from playwright.sync_api import sync_playwright
 
-    options = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    options = ["--no-sandbox", "--enable-unsafe-swiftshader"]
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=executable, args=options)
         yield opened
