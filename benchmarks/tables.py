@@ -135,6 +135,26 @@ def reading(record: dict[str, Any]) -> str:
     return "\n" + "\n".join([*lines, "", where(record)]) + "\n"
 
 
+def explore() -> str | None:
+    """The last page of each data set."""
+    records = {name: record for record in records_of("explore") for name in record["rows"]}
+    if not records:
+        return None
+    lines = [
+        "| page | graphs | size, MB | written in, s | first view, s | largest graph: nodes, edges "
+        "| frames/s while panning | longest frame, ms |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, record in records.items():
+        row = record["rows"][name]
+        lines.append(
+            f"| {name} | {row['graphs']:,} | {row['megabytes']:.1f} | {row['writing']:.0f} | {row['first_view']:.2f} "
+            f"| {row['largest_nodes']:,}, {row['largest_edges']:,} | {row['frames']:.0f} | {row['longest_ms']:.0f} |"
+        )
+    record = next(reversed(records.values()))
+    return "\n" + "\n".join([*lines, "", f"{record['browser']}; {where(record)}"]) + "\n"
+
+
 Table = Callable[[], str | None]  # returns None if nothing was measured
 
 
@@ -182,6 +202,7 @@ TABLES: dict[str, Table] = {
     "on_disk": lambda: on_disk("on_disk"),
     "explain_fidelity": explain_tables.fidelity,
     "explain_truth": explain_tables.truth,
+    "explore": explore,
     "claims_summary": lambda: f"\n{summary(clusters())}\n" if clusters() else None,
     "claims_hierarchy": lambda: bare(claims_table("hierarchy", clusters())),
     "claims_density": lambda: bare(claims_table("density", clusters())),
@@ -448,6 +469,7 @@ PAGES = (
     ROOT / "docs" / "demo.md",
     ROOT / "docs" / "ensembles.md",
     ROOT / "docs" / "explain.md",
+    ROOT / "docs" / "explore.md",
     ROOT / "docs" / "methods.md",
     ROOT / "docs" / "reproduce.md",
     ROOT / "docs" / "scale.md",

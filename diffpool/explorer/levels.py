@@ -36,9 +36,8 @@ def levels(
     positions of the input nodes [n, 2].
     """
     found = ordered(nodes, assignments)
-    place = given
-    if place is None:
-        place = apart(positions(nodes, ends), np.full(nodes, RADIUS))
+    place = positions(nodes, ends) if given is None else given
+    place = apart(place, np.full(nodes, RADIUS))
     drawn = [_level(found, 0, place) | {"edges": pairs(nodes, ends)}]
     for number, (s, adjacency) in enumerate(zip(assignments, coarser, strict=True), start=1):
         rows, kept = found.columns[number - 1], found.columns[number]

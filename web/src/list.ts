@@ -41,7 +41,6 @@ export function makeList(store: Store, overview: Overview): HTMLElement {
         "aria-selected": String(graph === store.state.index),
         "aria-posinset": position + 1,
         "aria-setsize": store.state.matches.length,
-        click: () => store.set({ index: graph, tab: store.state.tab === "list" ? "graph" : store.state.tab }),
       },
       h(
         "span",
@@ -91,6 +90,12 @@ export function makeList(store: Store, overview: Overview): HTMLElement {
     if (move === undefined) return;
     event.preventDefault();
     step(store, move);
+  });
+  // by position: a row may be replaced while the button is down
+  list.addEventListener("click", (event) => {
+    const position = Math.floor((event.clientY - spacer.getBoundingClientRect().top) / ROW);
+    const index = store.state.matches[position];
+    if (index !== undefined) store.set({ index, tab: store.state.tab === "list" ? "graph" : store.state.tab });
   });
   list.addEventListener("scroll", render, { passive: true });
   new ResizeObserver(render).observe(list);
