@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import torch
@@ -126,3 +127,24 @@ def _parameters(features: int, classes: int, largest: int) -> tuple[int, int]:
         model = build(architecture, features, classes, largest)
     norms = sum(isinstance(module, BatchNorm) for module in model.modules())
     return 4 * sum(p.numel() for p in model.parameters()), norms
+
+
+def ray_cluster(record: dict[str, Any]) -> str:
+    found, names = record["overhead"], ("one process", "`--devices cpu,cpu`", "`--cluster ray`")
+    lines = ["| | seconds | CPU seconds of all processes |", "|---|---|---|"]
+    for key, name in zip(found["seconds"], names, strict=True):
+        seconds, cpu = median(found["seconds"][key]), median(found["cpu_seconds"][key])
+        lines.append(f"| {name} | {seconds:.0f} | {cpu:.0f} |")
+    lines += ["", f"Ray took {median(found['start']):.0f} s to start, which is included."]
+    if found["equal"]:
+        lines[-1] += " The records of all runs are equal."
+    lines += ["", "| three nodes, one is killed | seconds | result |", "|---|---|---|"]
+    for command in ("evaluate", "tune"):
+        run = record[command]
+        result = "equal" if run["equal"] else "different"
+        lines.append(f"| `{command}` | {run['killed']:.0f} | {result}; {'; '.join(run['lost'])} |")
+    lines += [
+        "",
+        f"{record['epochs']} epochs; load of the machine {record['load']:.0f}. {where(record)}",
+    ]
+    return "\n" + "\n".join(lines) + "\n"

@@ -181,6 +181,7 @@ TABLES: dict[str, Table] = {
     "data_parallel": from_last("data_parallel", scale_tables.data_parallel),
     "imbalance": from_last("data_parallel", scale_tables.imbalance),
     "hundred_gpus": scale_tables.hundred_gpus,
+    "ray_cluster": from_last("ray_cluster", scale_tables.ray_cluster),
     "cpu_step": from_last("cpu_step", cpu_step),
     "cpu_ratios": from_last("cpu_step", cpu_ratios),
     "busy": from_last("busy", busy),

@@ -142,6 +142,9 @@ COMMANDS = [
 WITHOUT_DATA = (["demo"], ["train"], ["reproduce", "table1"])
 
 
+MACHINES = {"--devices": "--devices", "--cluster": "Ray"}  # what errors about them name
+
+
 @pytest.fixture
 def no_data(tmp_path, monkeypatch):
     """An empty working directory, without data sets and without a server to download them from."""
@@ -153,12 +156,14 @@ def no_data(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("no_data")
 @pytest.mark.parametrize("words", [w for w in COMMANDS if w not in WITHOUT_DATA], ids=" ".join)
-def test_commands_in_the_docs_are_valid(words):
-    """They fail with an error about the missing file or data set that they name."""
+def test_commands_in_the_docs_are_valid(words, monkeypatch):
+    """They fail with an error about the missing file, data set, GPU or cluster that they name."""
+    monkeypatch.setattr("diffpool.experiments.ray_cluster.CONNECT_SECONDS", 0.1)
     result = CliRunner().invoke(app, words)
     known = {"ENZYMES", "graphs.jsonl", "./graphs", "runs/mine", "runs/enzymes", "molecules.csv"}
     named = {word.removeprefix("./") for word in known & set(words)}
     named |= {word for word in words if word.startswith(("results/", "benchmarks/"))}
+    named |= {what for option, what in MACHINES.items() if option in words}
     assert isinstance(result.exception, DiffPoolError)
     assert any(name in str(result.exception) for name in named)
 

@@ -23,7 +23,7 @@ from diffpool.settings import Setting
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from diffpool.experiments.processes import Processes
+    from diffpool.experiments.processes import ProcessPerDevice
     from diffpool.experiments.ray_cluster import RayCluster
 
 # Titles of the option groups, in the order of the help; None is the group that comes first.
@@ -219,12 +219,14 @@ class Workers:
         return "cpu"
 
     @contextmanager
-    def executor(self, device: Device, shown: Console) -> Iterator[Processes | RayCluster | None]:
+    def executor(
+        self, device: Device, shown: Console
+    ) -> Iterator[ProcessPerDevice | RayCluster | None]:
         """What trains the cohorts; None for a single device."""
         if self.devices is not None:
-            from diffpool.experiments.processes import Processes, parse_devices
+            from diffpool.experiments.processes import ProcessPerDevice, parse_devices
 
-            yield Processes(parse_devices(self.devices))
+            yield ProcessPerDevice(parse_devices(self.devices))
         elif self.cluster is not None:
             from diffpool.experiments.ray_cluster import RayCluster, parse_cluster
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         settings_for,
     )
     from diffpool.experiments.plan import prepared
-    from diffpool.experiments.processes import Processes
+    from diffpool.experiments.processes import ProcessPerDevice
     from diffpool.experiments.protocols import (
         KERNEL_PROTOCOLS,
         PROTOCOLS,
@@ -60,7 +60,7 @@ __all__ = [
     "Nested",
     "Outcome",
     "Paper",
-    "Processes",
+    "ProcessPerDevice",
     "Protocol",
     "RayCluster",
     "Record",
@@ -99,7 +99,7 @@ __getattr__ = lazy_names(
         "grid": "DEFAULT_GRID Grid make_grid parse_grid parse_settings",
         "methods": "KERNEL_METHODS METHODS KernelMethod Method kernel_method settings_for",
         "plan": "prepared",
-        "processes": "Processes",
+        "processes": "ProcessPerDevice",
         "protocols": "KERNEL_PROTOCOLS PROTOCOLS InnerCV Nested Paper Protocol Tenfold "
         "choose_kernel_protocol choose_protocol needs_edges",
         "ray_cluster": "RayCluster",

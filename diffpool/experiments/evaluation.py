@@ -76,7 +76,7 @@ def evaluate(
     - `notify`: called with a message if there is not enough memory for a cohort.
     - `checkpoint_seconds`: minimum time between two checkpoints.
     - `preparing`: called with the share of precomputed structures that is finished, for methods that need them.
-    - `executor`: trains the cohorts, by default one after the other. With `Processes` or `RayCluster`, the
+    - `executor`: trains the cohorts, by default one after the other. With `ProcessPerDevice` or `RayCluster`, the
       data set stays on the CPU.
     """
     method = settings_for(method, dataset.name) if isinstance(method, str) else method

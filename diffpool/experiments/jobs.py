@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -212,13 +212,13 @@ class Unfinished:
             spent = time.monotonic() - self._started[number]
             job = replace(job, seconds=max(job.seconds - spent, 0.0))
         epoch = int(job.state["run.epoch"]) if job.state else 0
-        models = f"{len(job.tasks)} model{'s' if len(job.tasks) > 1 else ''}"
+        models = f"{len(job.tasks)} models continue" if len(job.tasks) > 1 else "1 model continues"
         self.add(job)
-        return job, f"lost {worker} ({why}): {models} continue from epoch {epoch}"
+        return job, f"lost {worker} ({why}): {models} from epoch {epoch}"
 
 
-def as_sent(error: BaseException) -> Any:
-    """An error that survives the way to another process: its own type if it is ours, otherwise its text."""
+def as_sent(error: Exception) -> Exception:
+    """An error that survives the way to another process: itself if it is ours, otherwise its traceback as text."""
     if isinstance(error, DiffPoolError):
         return error
-    return RuntimeError(f"{type(error).__name__}: {error}")
+    return RuntimeError("".join(traceback.format_exception(error)))

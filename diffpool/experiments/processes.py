@@ -53,11 +53,11 @@ class _Worker:
     jobs: list[int] = field(default_factory=list)  # at most one
 
 
-class Processes:
+class ProcessPerDevice:
     """Trains on several devices of this machine, with a process for each.
 
-    A device may occur several times, as in `["cpu", "cpu"]`. Processes are spawned: a script that uses this class
-    needs `if __name__ == "__main__":`.
+    A device may occur several times, as in `["cpu", "cpu"]`. Processes are spawned: a script that uses this class needs
+    `if __name__ == "__main__":`.
     """
 
     def __init__(self, devices: Sequence[str]):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from diffpool.cores import usable_cores
-from diffpool.errors import SettingError, did_you_mean
+from diffpool.errors import DiffPoolError, SettingError, did_you_mean
 from diffpool.experiments.jobs import (
     Job,
     OutOfMemory,
@@ -19,7 +21,6 @@ from diffpool.experiments.jobs import (
     Unfinished,
     Update,
     Work,
-    as_sent,
     reports,
 )
 from diffpool.experiments.provenance import device_name, versions
@@ -125,7 +126,7 @@ class RayCluster:
             try:
                 found, name = ray.get(probe)
             except ray.exceptions.RayError as error:
-                raise _without_package(ray, probes[probe], error) from error
+                raise _without_package(probes[probe], error) from error
             for package in ("torch", "diffpool"):
                 if found[package] != ours[package]:
                     raise SettingError(
@@ -168,11 +169,16 @@ class RayCluster:
             stream = ready[0]
             number = self._streams[stream]
             try:
-                report = ray.get(next(stream))
+                # copied, because the arrays in the object store are read-only
+                report = copy.deepcopy(ray.get(next(stream)))
             except ray.exceptions.OutOfMemoryError:
                 report = Report(OutOfMemory())
             except ray.exceptions.RayTaskError as error:
-                raise as_sent(error.cause) from None
+                if isinstance(error.cause, DiffPoolError):
+                    raise error.cause from None
+                if isinstance(error.cause, ImportError):
+                    raise _without_package("a node", error) from error
+                raise
             except (StopIteration, ray.exceptions.RayError) as error:
                 self._again(stream, error)
                 continue
@@ -220,6 +226,7 @@ def _import_ray() -> ModuleType:
 def _connect(ray: ModuleType, address: str | None) -> None:
     """Join a cluster, or start one on this machine; a SettingError if the address does not answer in time."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    quiet_nodes()
     if address is None:
         ray.init(num_cpus=usable_cores(), include_dashboard=False, **quiet)
         return
@@ -232,6 +239,11 @@ def _connect(ray: ModuleType, address: str | None) -> None:
                 f"no Ray cluster answers at {address} ({error.strerror or error}): start one with `ray start "
                 "--head`, and use the address that it prints"
             ) from error
+        if not _answers(address):
+            raise SettingError(
+                f"no Ray cluster answers at {address} (another program does, or another version of Ray): use the "
+                "address that `ray start --head` prints"
+            )
     try:
         ray.init(address, **quiet)
     except Exception as error:  # of many types, from gRPC and the file system
@@ -239,6 +251,26 @@ def _connect(ray: ModuleType, address: str | None) -> None:
             f"cannot join a Ray cluster at {address} ({_short(error)}): run `ray start --head` on one machine and "
             "`ray start --address=…` on the others, and this command on one of them"
         ) from error
+
+
+def quiet_nodes() -> None:
+    """Ray prints the log of a node that dies to the standard output, where results are; there is no option for it."""
+    with contextlib.suppress(ImportError):
+        from ray._private import worker
+
+        worker.print_to_stdstream = lambda *words, **more: None
+
+
+def _answers(address: str) -> bool:
+    """Whether Ray answers in time; `ray.init` would wait for minutes, and cannot be stopped."""
+    code = "from ray.scripts.scripts import main; main()"
+    words = [sys.executable, "-c", code, "health-check", "--address", address]
+    try:
+        return not subprocess.run(
+            words, capture_output=True, timeout=4 * CONNECT_SECONDS
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def _short(error: BaseException) -> str:
@@ -258,7 +290,7 @@ def _device_type(resources: dict[str, float], wanted: str) -> str:
     )
 
 
-def _without_package(ray: ModuleType, node: str, error: Exception) -> SettingError:
+def _without_package(node: str, error: Exception) -> SettingError:
     """The error for a node on which this package cannot be imported, or whose process dies."""
     text = str(error)
     if "ModuleNotFoundError" in text or "ImportError" in text or "failed to import" in text:

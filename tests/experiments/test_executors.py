@@ -43,7 +43,7 @@ from diffpool.experiments.jobs import (
     reports,
 )
 from diffpool.experiments.plan import make_plan
-from diffpool.experiments.processes import Processes, parse_devices
+from diffpool.experiments.processes import ProcessPerDevice, parse_devices
 from diffpool.experiments.protocols import Tenfold
 from diffpool.experiments.status import Notify
 
@@ -142,7 +142,7 @@ def test_several_workers_of_which_some_die_make_the_same_records(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "together"]
 
 
-@pytest.mark.parametrize("order", [(3, 1, 2), (1, 3, 1)])
+@pytest.mark.parametrize("order", [(3, 1, 3)])
 def test_a_run_continues_to_the_bit_with_another_number_of_workers(
     order: tuple[int, ...], dataset: GraphDataset, method: Method, tmp_path: Path
 ) -> None:
@@ -169,11 +169,11 @@ def test_a_run_continues_to_the_bit_with_another_number_of_workers(
 def test_tuning_with_several_workers_of_which_some_die_makes_the_same_model(
     dataset: GraphDataset, tmp_path: Path
 ) -> None:
-    method = settings_for("diffpool", "embedded", epochs=8)
+    method = settings_for("diffpool", "embedded", epochs=4)
     space = make_grid({"hidden": [4, 6], "dropout": [0.0, 0.5], "clip": [1.0, 2.0]})
-    options: dict[str, Any] = {"space": space, "trials": 6, "ensemble": 4, "checkpoint_seconds": 0}
+    options: dict[str, Any] = {"space": space, "trials": 6, "ensemble": 3, "checkpoint_seconds": 0}
     tune(method, dataset, out=tmp_path / "alone", **options)
-    executor = InTurns(3, losses=(2, 7, 20))
+    executor = InTurns(3, losses=(2, 7, 10))
     options |= {"executor": executor, "notify": lambda text: None}
     tune(method, dataset, out=tmp_path / "together", **options)
     one, other = (load_model(tmp_path / name).model.state_dict() for name in ("alone", "together"))
@@ -289,7 +289,7 @@ def test_a_process_that_is_killed_is_replaced_and_the_records_are_the_same(
     options: dict[str, Any] = {"checkpoint_seconds": 0}
     options["cohort"] = 5
     alone = evaluate(method, dataset, out=tmp_path / "alone", **options)
-    executor, notices, killed = Processes(["cpu", "cpu"]), list[str](), list[int]()
+    executor, notices, killed = ProcessPerDevice(["cpu", "cpu"]), list[str](), list[int]()
 
     def kill(status: Status) -> None:
         if not killed and status.epoch >= 2:
@@ -313,7 +313,7 @@ def test_an_error_in_a_process_is_that_of_this_process(
 ) -> None:
     broken = replace(dataset, x=dataset.x * float("inf"))
     found = []
-    for executor in (None, Processes(["cpu"])):
+    for executor in (None, ProcessPerDevice(["cpu"])):
         with pytest.raises(TrainingError) as caught:
             evaluate(method, broken, out=tmp_path / "r", executor=executor)
         found.append(str(caught.value))
