@@ -91,8 +91,13 @@ export class Levels {
     );
     this.element.append(section);
     const panel = new Panel(stage, number, this.overview);
-    panel.sigma.on("enterNode", ({ node }) => this.store.set({ hover: { level: number, node: Number(node) } }));
-    panel.sigma.on("leaveNode", () => this.store.set({ hover: null }));
+    const captor = panel.sigma.getMouseCaptor();
+    panel.sigma.on("enterNode", ({ node }) => {
+      if (!captor.isMouseDown) this.store.set({ hover: { level: number, node: Number(node) } });
+    });
+    panel.sigma.on("leaveNode", () => {
+      if (!captor.isMouseDown) this.store.set({ hover: null });
+    });
     panel.sigma.on("clickNode", ({ node }) => this.toggle({ level: number, node: Number(node) }));
     panel.sigma.on("clickStage", () => this.store.set({ pinned: null }));
     stage.addEventListener("keydown", (event) => {
