@@ -2,9 +2,10 @@
 
 import type { Graph, Overview } from "./data";
 import { h, swatch } from "./dom";
+import { commonBox, turnToFit } from "./geometry";
 import { moveByKey } from "./keys";
 import { light } from "./light";
-import { commonBox, Panel, turnToFit } from "./panel";
+import { Panel } from "./panel";
 import { samePlace, type Place, type Store } from "./state";
 import { counted, levelTitle, placeName } from "./words";
 

@@ -6,12 +6,8 @@ import { EdgeLineProgram, EdgeRectangleProgram, NodeCircleProgram, NodePointProg
 import { drawBonds } from "./bonds";
 import { mix, nodeColors, textColor, themeColor } from "./colors";
 import type { Graph, Overview } from "./data";
+import { nodeRadius, UNIT, type Box } from "./geometry";
 import { nodeLabel } from "./words";
-
-export interface Box {
-  x: [number, number];
-  y: [number, number];
-}
 
 export interface Look {
   soft: boolean;
@@ -19,37 +15,9 @@ export interface Look {
   weights: boolean;
 }
 
-const UNIT = 100; // a median edge, as in diffpool/explorer/levels.py
-const RADIUS = 0.3 * UNIT;
 const MAX_EDGE_LABELS = 1500;
 const MANY = 1000; // nodes or edges: of more, points and lines are drawn, which WebGL does ten times as fast
 const FADED = 0.12; // how much of its color a node keeps that is not lit
-
-/** The area that all levels of a graph show, so that sizes and positions can be compared. */
-export function commonBox(graph: Graph): Box {
-  const box: Box = { x: [Infinity, -Infinity], y: [Infinity, -Infinity] };
-  graph.levels.forEach((level, number) => {
-    for (let node = 0; node < level.size; node++) {
-      const radius = nodeRadius(graph, number, node);
-      for (const axis of ["x", "y"] as const) {
-        box[axis][0] = Math.min(box[axis][0], level[axis][node] - radius);
-        box[axis][1] = Math.max(box[axis][1], level[axis][node] + radius);
-      }
-    }
-  });
-  return box;
-}
-
-/** Turn a drawing by a right angle if its longer side then fits that of the area. Positions are changed in place. */
-export function turnToFit(graph: Graph, width: number, height: number): void {
-  const { x, y } = commonBox(graph);
-  if (x[1] - x[0] > y[1] - y[0] === width > height) return;
-  for (const level of graph.levels) [level.x, level.y] = [level.y.map((value) => -value), level.x];
-}
-
-function nodeRadius(graph: Graph, number: number, node: number): number {
-  return number === 0 ? RADIUS : RADIUS * Math.sqrt(Math.max(graph.levels[number].mass[node], 1));
-}
 
 export class Panel {
   readonly sigma: Sigma;
