@@ -70,10 +70,10 @@ def check_command(words: Sequence[str]) -> None:
     if launch is not None:
         instead = "run it without torchrun"
         if command in ("evaluate", "tune", "reproduce"):
-            instead += "; it trains its models side by side"
+            instead += ", with --devices or --cluster"
         raise SettingError(
-            f"torchrun started {launch.size} processes, but diffpool {command} works in one: {instead}. "
-            "docs/scale.md shows what several machines can do"
+            f"torchrun started {launch.size} processes, but diffpool {command} works in one: {instead}; "
+            "see docs/scale.md"
         )
 
 

@@ -59,9 +59,9 @@ def test_a_wrong_environment_is_explained(changed, message):
 @pytest.mark.parametrize(
     ("command", "instead"),
     [
-        ("evaluate", "run it without torchrun; it trains its models side by side. docs/scale.md"),
-        ("tune", "run it without torchrun; it trains its models side by side. docs/scale.md"),
-        ("predict", "run it without torchrun. docs/scale.md"),
+        ("evaluate", "run it without torchrun, with --devices or --cluster; see docs/scale.md"),
+        ("tune", "run it without torchrun, with --devices or --cluster; see docs/scale.md"),
+        ("predict", "run it without torchrun; see docs/scale.md"),
     ],
 )
 def test_other_commands_say_what_to_use_instead(command, instead, capsys, monkeypatch):
