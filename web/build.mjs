@@ -25,7 +25,9 @@ const licenses = PACKAGES.map((name) => {
 
 const shared = { bundle: true, minify: true, write: false, target: "es2022", legalComments: "none", charset: "ascii" };
 const script = await build({ ...shared, entryPoints: ["src/main.ts"], format: "iife" });
+const live = await build({ ...shared, entryPoints: ["src/live.ts"], format: "iife" });
 const style = await build({ ...shared, entryPoints: ["src/page.css"] });
 writeFileSync(`${OUT}/page.js`, `/* sources ${digest}\n\nContains:\n\n${licenses} */\n${script.outputFiles[0].text}`);
+writeFileSync(`${OUT}/live.js`, `/* sources ${digest} */\n${live.outputFiles[0].text}`);
 writeFileSync(`${OUT}/page.css`, `/* sources ${digest} */\n${style.outputFiles[0].text}`);
 copyFileSync("node_modules/axe-core/axe.min.js", "../tests/explorer/axe.min.js");

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,14 +32,17 @@ def load(
     edges: bool | None,
     target: str | None = None,
     quiet: bool = False,
+    keep: Callable[[RawGraphs], object] | None = None,
 ) -> GraphDataset:
-    """The graphs to learn from, with the chosen features."""
+    """The graphs to learn from, with the chosen features. `keep` is called with those that were read from files."""
     from diffpool.data import GraphDataset
 
     if dataset == "embedded":
         return embedded(seed=seed)
     raw = read_input(dataset, inputs, target, quiet=quiet)
     check_y(dataset, raw)
+    if keep is not None:
+        keep(raw)
     return GraphDataset.from_raw(raw, inputs.features, edges, inputs.directed)
 
 

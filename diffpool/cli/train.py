@@ -37,6 +37,7 @@ from diffpool.cli.output_folder import check_out, no_empty_folder
 from diffpool.cli.picture import draw_test_graph
 from diffpool.cli.setting_checks import check_settings
 from diffpool.cli.torchrun import joined
+from diffpool.cli.watch import check_watch, stay, watched
 from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.methods import METHODS, settings_for
 
@@ -76,6 +77,19 @@ def train(
             autocompletion=lambda: list(LOGS),
         ),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Show the clusters of validation graphs on a page in the browser, while they change.",
+        ),
+    ] = False,
+    watch_port: Annotated[
+        int | None,
+        typer.Option(
+            help="For **--watch**: port on 127.0.0.1.", metavar="PORT", show_default="any free one"
+        ),
+    ] = None,
     device: Device,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -96,6 +110,9 @@ def train(
 
     `--log tensorboard` also writes the metrics for TensorBoard: `tensorboard --logdir OUT`.
 
+    `--watch` prints the address of a page on this machine that shows how the clusters of up to 200 validation graphs
+    change: see docs/watch.md. In a terminal, the page stays after training until Ctrl-C.
+
     `torchrun --nproc-per-node 2 -m diffpool train` trains one model with two processes: see docs/scale.md.
 
     **Examples**
@@ -114,43 +131,54 @@ def train(
         raise SettingError(
             f"expected --log to be {' or '.join(LOGS)}, got {log!r}{did_you_mean(log, LOGS)}"
         )
+    check_watch(watch, watch_port)
     from diffpool.experiments import prepared, train_once
     from diffpool.training.tensorboard import FOLDER, TensorBoard, remove_events
 
-    with joined(device.select()) as (processes, device_name):
-        leads = processes is None or processes.leads
-        board = TensorBoard(out / FOLDER) if log and leads else None
-        shown = progress_console(quiet or not leads, stderr=as_json)
-        with no_empty_folder(out) if leads else nullcontext():
-            if leads:
-                check_out(out, overwrite or resume)
-            with processes.leader_first() if processes else nullcontext():
-                edges = chosen.architecture.edges
-                graphs = load(dataset, seed, data, edges, target, quiet=quiet or not leads)
-                graphs = graphs.to(device_name)
-                with preparing_bar(shown) as preparing:
-                    chosen, graphs = prepared(chosen, graphs, preparing)
-            describe(graphs, chosen, shown)
-            if processes is not None:
-                shown.print(f"{processes.size} processes, each with a part of every batch")
-            with ExitStack() as stack:
-                callbacks: list[Callback] = [stack.enter_context(epochs_bar(chosen, shown))]
-                if board is not None:
-                    callbacks.append(stack.enter_context(board))
-                outcome = train_once(chosen, graphs, out, callbacks, overwrite, resume, processes)
-    if not leads:
-        return
-    if log is None:
-        with suppress(OSError):
-            remove_events(out / FOLDER)  # of an older model
-    draw_test_graph(outcome, out / "clusters.png", shown)
-    if as_json:
-        print_json({**outcome_facts(outcome), "out": str(out)})
-    else:
-        print_outcome(outcome)
-        shown.print(f"written to {out}")
-    if outcome.interrupted:
-        stop(
-            f"stopped after epoch {len(outcome.epochs)}: the best model so far is in {out}. "
-            "Run the same command with --resume to continue training."
-        )
+    with ExitStack() as page:
+        with joined(device.select()) as (processes, device_name):
+            leads = processes is None or processes.leads
+            board = TensorBoard(out / FOLDER) if log and leads else None
+            shown = progress_console(quiet or not leads, stderr=as_json)
+            epochs = chosen.training.epochs
+            live = page.enter_context(watched(watch and leads, watch_port, epochs, shown))
+            with no_empty_folder(out) if leads else nullcontext():
+                if leads:
+                    check_out(out, overwrite or resume)
+                with processes.leader_first() if processes else nullcontext():
+                    edges = chosen.architecture.edges
+                    given = (dataset, seed, data, edges, target, quiet or not leads)
+                    graphs = load(*given, keep=None if live is None else live.names_from)
+                    graphs = graphs.to(device_name)
+                    with preparing_bar(shown) as preparing:
+                        chosen, graphs = prepared(chosen, graphs, preparing)
+                describe(graphs, chosen, shown)
+                if processes is not None:
+                    shown.print(f"{processes.size} processes, each with a part of every batch")
+                with ExitStack() as stack:
+                    callbacks: list[Callback] = [stack.enter_context(epochs_bar(chosen, shown))]
+                    callbacks += [stack.enter_context(board)] if board is not None else []
+                    callbacks += [live] if live is not None else []
+                    outcome = train_once(
+                        chosen, graphs, out, callbacks, overwrite, resume, processes
+                    )
+        if not leads:
+            return
+        if live is not None:
+            live.end(outcome.trained, stopped=outcome.interrupted)
+        if log is None:
+            with suppress(OSError):
+                remove_events(out / FOLDER)  # of an older model
+        draw_test_graph(outcome, out / "clusters.png", shown)
+        if as_json:
+            print_json({**outcome_facts(outcome), "out": str(out)})
+        else:
+            print_outcome(outcome)
+            shown.print(f"written to {out}")
+        if outcome.interrupted:
+            stop(
+                f"stopped after epoch {len(outcome.epochs)}: the best model so far is in {out}. "
+                "Run the same command with --resume to continue training."
+            )
+        if live is not None:
+            stay(live, shown)

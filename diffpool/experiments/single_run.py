@@ -36,13 +36,14 @@ from diffpool.experiments.plan import derived_seed, prepared
 from diffpool.experiments.provenance import training_key
 from diffpool.experiments.report import remove_report, write_report
 from diffpool.files import atomic_write
-from diffpool.nn import GraphClassifier
+from diffpool.nn import GraphClassifier, take
 from diffpool.training import (
     Callback,
     Cohort,
     CohortBatches,
     Epoch,
     ModelCard,
+    Observer,
     Processes,
     Save,
     Scores,
@@ -160,7 +161,8 @@ def fit(
     without the interruption.
 
     Each of `callbacks` is called with the row of every epoch and may raise `StopTraining`. After `resume`, they are
-    first called with the rows before the interruption, so that a log or a rule for stopping has all of them.
+    first called with the rows before the interruption, so that a log or a rule for stopping has all of them. An
+    `Observer` among them also gets a function that returns a copy of the model.
 
     With `processes`, they train the model together: all of them call `fit` with the same arguments and get the same
     outcome. Only the first one reads and writes `out` and calls the callbacks. Another number of processes may resume.
@@ -221,6 +223,9 @@ def _fit(
             # After an interruption, callbacks see the earlier epochs, too.
             for row in rows:
                 stop = call_all(callbacks, row) or stop
+            for callback in callbacks:
+                if isinstance(callback, Observer):
+                    callback.begin(lambda: _current(cohort, card), dataset, fold)
             while not _agreed(stop, processes) and not cohort.finished:
                 rows.append(_mean_row(cohort.train_epoch()))
                 if progress is not None:
@@ -275,6 +280,12 @@ def _fit(
         except OSError as error:  # a full disk: the model is what matters
             warnings.warn(f"no report in {out} ({error.strerror})", stacklevel=4)
     return outcome
+
+
+def _current(cohort: Cohort, card: ModelCard) -> TrainedModel:
+    """A copy of the model in training; of an ensemble, the first member in training."""
+    part = replace(card.parts[0], weights=(1.0,))
+    return TrainedModel(take(cohort.in_training, [0]), replace(card, parts=(part,)))
 
 
 def _agreed(stop: bool, processes: Processes | None) -> bool:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from diffpool.explorer.live import Live
     from diffpool.explorer.write import Written, explore
 
-__all__ = ["Written", "explore"]
+__all__ = ["Live", "Written", "explore"]
 
-__getattr__ = lazy_names(__name__, {"write": "Written explore"})
+__getattr__ = lazy_names(__name__, {"live": "Live", "write": "Written explore"})

@@ -13,9 +13,11 @@ from diffpool.data import RawGraphs
 from diffpool.data.molecules import ATOM_LABELS
 from diffpool.errors import ModelError, cut
 from diffpool.explorer.effects import NONE, add_effects, explanations
+from diffpool.explorer.layout import positions
 from diffpool.explorer.levels import Json, levels, significant
 from diffpool.nn import Prediction
 from diffpool.training import TrainedModel
+from diffpool.viz.hierarchy import Ordered
 from diffpool.viz.molecules import is_molecules, molecule
 
 MAX_FEATURES = 32  # node attributes on the page
@@ -36,6 +38,8 @@ class Collection:
     used: list[list[int]] = field(default_factory=list)  # clusters of each graph, for each pooling
     allowed: list[list[int]] = field(default_factory=list)
     outputs: np.ndarray | None = None  # [B, K]
+    places: dict[int, np.ndarray] = field(default_factory=dict)  # of the nodes of a graph: [n, 2]
+    keeps_places: bool = False  # if a graph is drawn several times
 
     def details(self) -> Iterator[Json | None]:
         """The details of every graph; None for one that is too large to draw."""
@@ -60,28 +64,40 @@ class Collection:
         number: int,
         explanation: Explanation | None,
     ) -> Json | None:
-        nodes = int(raw.sizes[number])
-        assignments = [s.of_graph(index).cpu().double().numpy() for s in prediction.assignments]
-        if not all(np.isfinite(s).all() for s in assignments):
-            raise ModelError(
-                f"expected finite cluster assignments, got NaN or infinity for graph {number}: the model may have "
-                "diverged; train it with a lower learning rate"
-            )
-        if not 0 < nodes <= self.max_nodes:
+        assignments, coarser = matrices(prediction, index, number)
+        if not self.is_drawn(number):
             self.used.append(used_clusters(assignments))
             return None
-        coarser = [g.block(index).cpu().double().numpy() for g in prediction.graphs[1:]]
+        graph, clusters = self.draw(raw, number, assignments, coarser)
+        if explanation is not None:
+            add_effects(graph["levels"], clusters, explanation)
+        self.used.append([len(kept) for kept in clusters.columns[1:]])
+        return graph
+
+    def is_drawn(self, number: int) -> bool:
+        return 0 < int(self.raw.sizes[number]) <= self.max_nodes
+
+    def draw(
+        self,
+        raw: RawGraphs,
+        number: int,
+        assignments: list[np.ndarray],
+        coarser: list[np.ndarray],
+    ) -> tuple[Json, Ordered]:
+        """The details of a graph, and the clusters that they show."""
+        nodes = int(raw.sizes[number])
         ends, edges = edges_of(raw, number)
-        given, graph = None, self._tables(raw, number, edges)
+        place, graph = self.places.get(number), self._tables(raw, number, edges)
         if is_molecules(raw):
             drawn = molecule(raw, number)
-            given = drawn.positions
+            place = drawn.positions
             graph["order"] = (2 * drawn.orders[ends[:, 0], ends[:, 1]]).astype(int).tolist()
-        found, clusters = levels(nodes, ends, coarser, assignments, given)
-        if explanation is not None:
-            add_effects(found, clusters, explanation)
-        self.used.append([len(kept) for kept in clusters.columns[1:]])
-        return {"levels": found} | graph
+        if place is None:
+            place = positions(nodes, ends)
+        if self.keeps_places:
+            self.places[number] = place
+        found, clusters = levels(nodes, ends, coarser, assignments, place)
+        return {"levels": found} | graph, clusters
 
     def _tables(self, raw: RawGraphs, number: int, edges: np.ndarray) -> Json:
         """Labels, attributes and additional columns of a graph, and the probabilities of all classes."""
@@ -121,7 +137,7 @@ class Collection:
             "ids": None if ids is None else ["" if v is None else text(v) for v in ids],
             "nodes": raw.sizes.tolist(),
             "edges": (edges if card.directed else edges // 2).tolist(),
-            "drawn": [bool(0 < size <= self.max_nodes) for size in raw.sizes],
+            "drawn": [self.is_drawn(number) for number in range(len(raw))],
             "used": self.used,
             "allowed": self.allowed,
             "molecules": is_molecules(raw),
@@ -165,6 +181,19 @@ class Collection:
             truth = [codes.get(word, -1) for word in raw.classes.words()]
         guess, sure = outputs.argmax(1).tolist(), significant(outputs.max(1))
         return {"guess": guess, "truth": truth, "confidence": sure}
+
+
+def matrices(
+    prediction: Prediction, index: int, number: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The assignment matrices of a graph, and the adjacency matrices of its coarser levels."""
+    assignments = [s.of_graph(index).cpu().double().numpy() for s in prediction.assignments]
+    if not all(np.isfinite(s).all() for s in assignments):
+        raise ModelError(
+            f"expected finite cluster assignments, got NaN or infinity for graph {number}: the model may have "
+            "diverged; train it with a lower learning rate"
+        )
+    return assignments, [g.block(index).cpu().double().numpy() for g in prediction.graphs[1:]]
 
 
 def text(value: Any) -> str:

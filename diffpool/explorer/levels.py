@@ -67,14 +67,15 @@ def _level(found: Ordered, number: int, place: np.ndarray) -> Json:
     if number:
         level |= {
             "names": [name(number, index) for index in range(len(kept))],
-            "color": [_hex(color) for color in found.colors[number]],
+            "color": [hex_color(color) for color in found.colors[number]],
             "mass": np.round(found.mass[number][kept], 2).tolist(),
             "column": kept.tolist(),
         }
     return level
 
 
-def _hex(color: np.ndarray) -> str:
+def hex_color(color: np.ndarray) -> str:
+    """A color [3] as `#rrggbb`."""
     return "#" + "".join(f"{round(255 * float(part)):02x}" for part in color.clip(0, 1))
 
 

@@ -13,41 +13,76 @@ import html
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-POLICY = (
-    "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
-    "base-uri 'none'; form-action 'none'"
-)
+
+@dataclass(frozen=True)
+class Document:
+    """A page without its data: scripts, style, and the policy that permits these."""
+
+    scripts: tuple[str, ...]
+    style: str
+    connects: bool = False  # to where it comes from
+
+    @property
+    def policy(self) -> str:
+        scripts = " ".join(f"'sha256-{_digest(script)}'" for script in self.scripts)
+        connect = "connect-src 'self'; " if self.connects else ""
+        return (
+            f"default-src 'none'; script-src {scripts}; style-src 'sha256-{_digest(self.style)}'; "
+            f"{connect}base-uri 'none'; form-action 'none'"
+        )
+
+    def parts(self, title: str, data: Iterable[str]) -> Iterator[str]:
+        """The parts of the file. `data`: elements with data, which are not escaped."""
+        yield (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{self.policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f"<title>{html.escape(title)}</title>\n<style>{self.style}</style>\n</head>\n<body>\n"
+            '<div id="app"><noscript>This page needs JavaScript, which is part of the file.</noscript></div>\n'
+        )
+        yield from data
+        for script in self.scripts:
+            yield f"<script>{script}</script>\n"
+        yield "</body>\n</html>\n"
+
+
+def asset(name: str) -> str:
+    """One of the files that web/ is bundled into."""
+    file = files("diffpool.explorer") / "assets" / name
+    return file.read_text("utf-8").replace("\r\n", "\n")
 
 
 def assets() -> tuple[str, str]:
     """The program and the style of the page."""
-    folder = files("diffpool.explorer") / "assets"
-    script, style = (
-        (folder / name).read_text("utf-8").replace("\r\n", "\n") for name in ("page.js", "page.css")
-    )
-    return script, style
+    return asset("page.js"), asset("page.css")
 
 
 def page(title: str, overview: dict[str, Any], graphs: Iterable[str | None]) -> Iterator[str]:
     """The parts of the file. `graphs` are the details of each graph, as `packed` returns them."""
+    yield from document().parts(title, _elements(overview, graphs))
+
+
+def document(live: bool = False) -> Document:
+    """The page; `live`: with the program that asks the server for changes."""
     script, style = assets()
-    policy = POLICY.format(script=_digest(script), style=_digest(style))
-    yield (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        '<div id="app"><noscript>This page needs JavaScript, which is part of the file.</noscript></div>\n'
-        f'<script type="application/json" id="overview">{embedded(overview)}</script>\n'
-    )
+    return Document((asset("live.js"), script) if live else (script,), style, connects=live)
+
+
+def overview_element(overview: dict[str, Any]) -> str:
+    """The element with the overview of all graphs."""
+    return f'<script type="application/json" id="overview">{embedded(overview)}</script>\n'
+
+
+def _elements(overview: dict[str, Any], graphs: Iterable[str | None]) -> Iterator[str]:
+    yield overview_element(overview)
     for number, graph in enumerate(graphs):
         if graph is not None:
             yield f'<script type="text/plain" id="graph-{number}">{graph}</script>\n'
-    yield f"<script>{script}</script>\n</body>\n</html>\n"
 
 
 def embedded(values: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ def read_curves(directory: Path) -> dict[str, list[Any]] | None:
     """The columns of metrics.jsonl, NaN as None; None if there is no such file, or if it is damaged."""
     try:
         lines = (directory / METRICS).read_text("utf-8").splitlines()
-        rows = [json.loads(line) for line in lines if line.strip()]
-        curves = {
-            name: [_number(row.get(name)) for row in rows]
-            for name in ("epoch", *COLUMNS, *ACCURACIES)
-        }
-        best = [row["epoch"] for row in rows if row.get("best")]
+        return curves_of([json.loads(line) for line in lines if line.strip()])
     except (OSError, ValueError, AttributeError, KeyError):
         return None
+
+
+def curves_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]] | None:
+    """The columns of the metrics of every epoch, as above; None without epochs."""
+    curves = {
+        name: [_number(row.get(name)) for row in rows] for name in ("epoch", *COLUMNS, *ACCURACIES)
+    }
+    best = [row["epoch"] for row in rows if row.get("best")]
     return curves | {"best": best[-1:]} if rows else None
 
 

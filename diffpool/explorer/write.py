@@ -76,7 +76,7 @@ def explore(
     if directory is None and isinstance(model, str | Path):
         directory = model
     trained = as_trained_model(model)
-    raw = trained.read(_with_answers(graphs))
+    raw = trained.read(with_answers(graphs))
     total = len(raw)
     if not total:
         raise DataError("expected at least one graph, got none: add graphs")
@@ -113,7 +113,7 @@ def explore(
     return Written(path, len(raw), total, found.count(None), path.stat().st_size)
 
 
-def _with_answers(graphs: Any) -> Any:
+def with_answers(graphs: Any) -> Any:
     """A `GraphDataset` as raw graphs with its classes or targets; anything else unchanged."""
     if not isinstance(graphs, GraphDataset):
         return graphs

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from diffpool.training.callbacks import Callback, StopTraining
+    from diffpool.training.callbacks import Callback, Observer, StopTraining
     from diffpool.training.cohort import Cohort, Epoch, fit_inputs, train
     from diffpool.training.cohort_batches import CohortBatch, CohortBatches
     from diffpool.training.distributed import Processes
@@ -53,6 +53,7 @@ __all__ = [
     "Epoch",
     "LossTargets",
     "ModelCard",
+    "Observer",
     "Optimizer",
     "Predictions",
     "Processes",
@@ -90,7 +91,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "callbacks": "Callback StopTraining",
+        "callbacks": "Callback Observer StopTraining",
         "loss_targets": "LossTargets target_scale",
         "cohort": "Cohort Epoch fit_inputs train",
         "cohort_batches": "CohortBatch CohortBatches",

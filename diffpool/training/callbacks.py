@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from diffpool.data import Fold, GraphDataset
     from diffpool.training.cohort import Epoch
+    from diffpool.training.predict import TrainedModel
 
 Callback = Callable[["Epoch"], object]  # what it returns is ignored
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """A callback of `diffpool.experiments.fit` that also sees the model, to look at it after an epoch."""
+
+    def begin(self, model: Callable[[], TrainedModel], dataset: GraphDataset, fold: Fold) -> object:
+        """Called before the first epoch. `model` returns a copy of the model at the time of the call."""
+
+    def __call__(self, row: Epoch) -> object:
+        """Called after every epoch."""
 
 
 class StopTraining(Exception):

@@ -174,6 +174,13 @@ class TrainedModel:
         device = next(self.model.parameters()).device
         return self._structures(prepared, self.card.architecture).to(device), x.to(device)
 
+    @torch.no_grad()
+    def prediction(self, graphs: SparseGraphs, x: Tensor) -> Prediction:
+        """What the network of a single model computes for `inputs`, with all levels."""
+        with threads_for(len(x)):
+            found: Prediction = self.parts[0](graphs, x)
+        return found
+
     def save(self, directory: str | Path, overwrite: bool = True) -> None:
         """Write a model directory for `load_model`. With `overwrite=False`, an existing model raises an error."""
         save_model(directory, self.model, self.card, overwrite)
@@ -183,7 +190,7 @@ class TrainedModel:
         parts: list[np.ndarray] = []
         unseen: Unseen = {}
         for batch in self._batches(raw):
-            scaled = self._scaled(self._member_outputs(batch))  # [M, B, K]
+            scaled = self.scaled(self._member_outputs(batch))  # [M, B, K]
             _check_finite(raw, batch.start, scaled.transpose(0, 1), "output of the model")
             parts.append(scaled.numpy())
             add_counts(unseen, batch.unseen)
@@ -201,7 +208,7 @@ class TrainedModel:
         weights = [weight for part in self.card.parts for weight in part.weights]
         return [weight / sum(weights) for weight in weights]
 
-    def _scaled(self, outputs: Tensor) -> Tensor:
+    def scaled(self, outputs: Tensor) -> Tensor:
         """Class probabilities, or targets in their original units."""
         if not self.card.regression:
             return outputs.softmax(-1)
@@ -220,7 +227,7 @@ class TrainedModel:
 
     def outputs_of(self, graphs: SparseGraphs, x: Tensor) -> np.ndarray:
         """Class probabilities or targets for one batch with features [N, F]: [B, K]."""
-        members = self._scaled(self._member_outputs(_Batch(0, self._run(graphs, x), {})))
+        members = self.scaled(self._member_outputs(_Batch(0, self._run(graphs, x), {})))
         return mean_outputs(members.numpy(), self.weights)
 
     @torch.no_grad()

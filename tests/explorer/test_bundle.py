@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diffpool.explorer.page import assets
+from diffpool.explorer.page import asset, assets, document
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "web"
@@ -25,9 +25,9 @@ def digest_of_sources() -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("content", assets(), ids=["page.js", "page.css"])
-def test_the_bundle_was_built_from_these_sources(content: str) -> None:
-    found = re.match(r"/\* sources ([0-9a-f]{64})", content)
+@pytest.mark.parametrize("name", ["page.js", "live.js", "page.css"])
+def test_the_bundle_was_built_from_these_sources(name: str) -> None:
+    found = re.match(r"/\* sources ([0-9a-f]{64})", asset(name))
     assert found
     assert found[1] == digest_of_sources(), "run `make page`, and commit diffpool/explorer/assets"
 
@@ -51,6 +51,12 @@ def test_the_program_runs_no_text_and_writes_no_markup() -> None:
         )
     script, _ = assets()
     assert not re.search(r"\beval\(|new Function|XMLHttpRequest|WebSocket|\bfetch\(", script)
+
+
+def test_only_the_page_of_a_training_can_ask_a_server() -> None:
+    assert asset("live.js").count("fetch(") == 1
+    assert "connect-src 'self'" in document(live=True).policy
+    assert "connect-src" not in document().policy
 
 
 def test_modules_are_short() -> None:

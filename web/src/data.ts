@@ -10,6 +10,16 @@ export interface Curves {
   best: number[];
 }
 
+/** How far a training is, on the page of `diffpool train --watch`. */
+export interface Status {
+  version: number; // of the overview
+  epoch: number; // that the page shows
+  done: number; // epochs
+  epochs: number | null; // maximum number
+  part: string; // what the page shows: "validation graph"
+  state: "training" | "ended" | "stopped" | "failed";
+}
+
 export interface Overview {
   model: { method: string; dataset: string; members: number; poolings: number };
   data: string;
@@ -35,6 +45,7 @@ export interface Overview {
   curves: Curves | null;
   embedding: string;
   plane: [number[], number[]];
+  live?: Status;
 }
 
 interface PackedEdges {
@@ -61,7 +72,7 @@ interface PackedLevel {
   share?: number[];
 }
 
-interface PackedGraph {
+export interface PackedGraph {
   levels: PackedLevel[];
   output: number[];
   labels?: number[][];
@@ -125,7 +136,7 @@ export async function readGraph(index: number): Promise<Graph | null> {
   return unpacked(JSON.parse(await new Response(stream).text()) as PackedGraph);
 }
 
-function unpacked(graph: PackedGraph): Graph {
+export function unpacked(graph: PackedGraph): Graph {
   return {
     levels: graph.levels.map((level, number) => unpackedLevel(level, number === 0 ? graph.weight : level.weight)),
     output: graph.output,

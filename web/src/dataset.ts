@@ -3,7 +3,7 @@
 import { makeConfusion } from "./confusion";
 import { makeCurves } from "./curves";
 import type { Overview } from "./data";
-import { h } from "./dom";
+import { h, renew } from "./dom";
 import { makePlane, makeErrors } from "./scatter";
 import type { Store } from "./state";
 import { makeUsage } from "./usage";
@@ -11,6 +11,7 @@ import { makeUsage } from "./usage";
 export class DataSet {
   readonly element = h("section", { class: "data", "aria-label": "Data set" });
   private drawn = false;
+  private forget = () => {}; // the listeners of what is drawn
 
   constructor(
     private store: Store,
@@ -19,10 +20,19 @@ export class DataSet {
     store.on(["tab"], (state) => {
       if (state.tab === "data" && !this.drawn) this.draw();
     });
+    store.on(["version"], (state) => {
+      this.drawn = false;
+      if (state.tab === "data") this.draw();
+    });
   }
 
   private draw(): void {
     this.drawn = true;
+    this.forget();
+    this.forget = this.store.scoped(() => renew(this.element, this.cards()));
+  }
+
+  private cards(): Node[] {
     const { store, overview } = this;
     const known = overview.truth !== null;
     const classes = overview.classes.length > 0;
@@ -33,7 +43,7 @@ export class DataSet {
       overview.curves ? card("Training", makeCurves(overview.curves)) : null,
       overview.used[0]?.length ? card("Clusters in use", makeUsage(overview)) : null,
     ];
-    this.element.append(...cards.filter((found) => found !== null));
+    return cards.filter((found) => found !== null);
   }
 }
 

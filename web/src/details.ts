@@ -19,7 +19,7 @@ const EFFECTS: Record<string, string> = {
 };
 
 export class Details {
-  readonly element = h("aside", { class: "details", "aria-label": "Details" });
+  readonly element = h("aside", { class: "details", tabindex: 0, "aria-label": "Details" });
   private graph: Graph | null = null;
 
   constructor(

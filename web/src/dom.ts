@@ -35,6 +35,16 @@ function fill(element: Element, properties: Properties, children: Child[]): void
   element.append(...children.filter((child): child is Node | string => child !== null && child !== false));
 }
 
+/** Replace the content of an element; the focus and the scroll position stay where they are. */
+export function renew(element: HTMLElement, content: Node[]): void {
+  const buttons = () => [...element.querySelectorAll<HTMLElement>("button, [tabindex]")];
+  const focused = buttons().indexOf(document.activeElement as HTMLElement);
+  const { scrollTop } = element;
+  element.replaceChildren(...content);
+  element.scrollTop = scrollTop;
+  if (focused >= 0) buttons()[focused]?.focus({ preventScroll: true });
+}
+
 /** A square in a color. */
 export function swatch(color: string): HTMLElement {
   const element = h("span", { class: "swatch", "aria-hidden": "true" });

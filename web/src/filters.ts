@@ -73,7 +73,7 @@ export function makeFilters(store: Store, overview: Overview): HTMLElement {
     part.input.value = String(state.part ?? "");
     store.set({ matches: matching(overview, state) });
   });
-  store.on(["matches"], (state) => {
+  store.on(["matches", "version"], (state) => {
     const all = overview.nodes.length;
     const some = state.matches.length < all;
     count.textContent = some ? `${state.matches.length} of ${counted(all, "graph")}` : counted(all, "graph");

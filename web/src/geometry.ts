@@ -25,10 +25,14 @@ export function commonBox(graph: Graph): Box {
   return box;
 }
 
-/** Turn a drawing by a right angle if its longer side then fits that of the area. Positions are changed in place. */
-export function turnToFit(graph: Graph, width: number, height: number): void {
+/** Whether the longer side of a drawing fits that of the area only after a turn by a right angle. */
+export function needsTurn(graph: Graph, width: number, height: number): boolean {
   const { x, y } = commonBox(graph);
-  if (x[1] - x[0] > y[1] - y[0] === width > height) return;
+  return x[1] - x[0] > y[1] - y[0] !== width > height;
+}
+
+/** Turn a drawing by a right angle. Positions are changed in place. */
+export function turn(graph: Graph): void {
   for (const level of graph.levels) [level.x, level.y] = [level.y.map((value) => -value), level.x];
 }
 

@@ -1,8 +1,8 @@
 // The levels of the chosen graph side by side, with the names of their clusters as buttons.
 
 import type { Graph, Overview } from "./data";
-import { h, swatch } from "./dom";
-import { commonBox, turnToFit } from "./geometry";
+import { h, renew, swatch } from "./dom";
+import { commonBox, needsTurn, turn } from "./geometry";
 import { moveByKey } from "./keys";
 import { light } from "./light";
 import { Panel } from "./panel";
@@ -24,6 +24,7 @@ export class Levels {
   readonly element = h("div", { class: "levels" });
   private rows: Row[] = [];
   private graph: Graph | null = null;
+  private turned = false;
 
   constructor(
     private store: Store,
@@ -38,24 +39,27 @@ export class Levels {
     store.on(["theme"], () => this.rows.forEach((row) => row.panel.setTheme()));
   }
 
-  show(graph: Graph | null): void {
+  /** Draw a graph; `same`: the one that is shown, after an epoch of training. */
+  show(graph: Graph | null, same = false): void {
     this.graph = graph;
     const shown = Math.min(graph?.levels.length ?? 0, MAX_PANELS);
     while (this.rows.length < shown) this.rows.push(this.makeRow(this.rows.length));
     this.rows.forEach((row, number) => (row.section.hidden = number >= shown));
     this.element.dataset.count = String(shown);
     if (!graph) return;
-    turnToFit(graph, this.rows[0].stage.clientWidth, this.rows[0].stage.clientHeight);
+    const { clientWidth, clientHeight } = this.rows[0].stage;
+    if (!same) this.turned = needsTurn(graph, clientWidth, clientHeight);
+    if (this.turned) turn(graph);
     const box = commonBox(graph);
     for (const row of this.rows.slice(0, shown)) {
       const { number } = row.panel;
       const title = levelTitle(graph, this.overview, this.store.state.index, number);
       row.title.textContent = title;
       row.stage.setAttribute("aria-label", `${title}. Arrow keys choose a node, Enter pins it, + and - zoom.`);
-      row.chips.replaceChildren(...this.chips(graph, number));
+      renew(row.chips, this.chips(graph, number));
       row.chips.hidden = number === 0;
       row.panel.sigma.resize(true);
-      row.panel.show(graph, box, this.store.state);
+      row.panel.show(graph, box, this.store.state, same);
     }
   }
 

@@ -99,6 +99,7 @@ export function makeList(store: Store, overview: Overview): HTMLElement {
   });
   list.addEventListener("scroll", render, { passive: true });
   new ResizeObserver(render).observe(list);
+  store.on(["version"], render);
   store.on(["matches"], () => {
     list.scrollTop = 0;
     render();

@@ -6,6 +6,7 @@ import { Details } from "./details";
 import { h, option } from "./dom";
 import { makeFilters, matching } from "./filters";
 import { Levels } from "./levels";
+import { samePlaces, Training } from "./training";
 import { makeList } from "./list";
 import { Store, type State } from "./state";
 import { onSystemTheme, readTheme, setTheme } from "./theme";
@@ -35,6 +36,7 @@ function start(overview: Overview): void {
     part: null,
     sort: "number",
     matches: [],
+    version: 0,
   });
   setTheme(store.state.theme);
   store.on(["theme"], (state) => setTheme(state.theme)); // before the views read the colors
@@ -49,21 +51,35 @@ function start(overview: Overview): void {
     graph: h("section", { class: "graph", "aria-label": "Chosen graph" }, toolbar.element, tooLarge, levels.element, details.element),
     data: new DataSet(store, overview).element,
   };
+  const training = overview.live ? new Training(store, overview, renew) : null;
   document
     .getElementById("app")!
-    .replaceChildren(header(store, overview), h("main", {}, panes.list, panes.graph, panes.data), status);
+    .replaceChildren(header(store, overview, training), h("main", {}, panes.list, panes.graph, panes.data), status);
+
+  let shown: Graph | null = null;
 
   async function show(): Promise<void> {
     const { index } = store.state;
     store.set({ hover: null, pinned: null });
-    const graph = await readGraph(index);
-    if (store.state.index === index) showGraph(graph);
+    const graph = await (training ? training.graph(index) : readGraph(index));
+    if (graph !== undefined && store.state.index === index) showGraph(graph);
   }
 
-  function showGraph(graph: Graph | null): void {
+  /** The same graph after an epoch of training, or another one. */
+  function renew(index: number, graph: Graph | null): void {
+    Object.assign(store.state, { matches: matching(overview, store.state) });
+    if (store.state.index === index) {
+      Object.assign(store.state, samePlaces(store.state, shown, graph));
+      showGraph(graph, true);
+      store.announce(["pinned"]);
+    }
+  }
+
+  function showGraph(graph: Graph | null, same = false): void {
+    shown = graph;
     tooLarge.hidden = graph !== null;
-    toolbar.show(graph);
-    levels.show(graph);
+    toolbar.show(graph, same);
+    levels.show(graph, same);
     details.show(graph);
     document.documentElement.dataset.shown = String(store.state.index);
   }
@@ -78,10 +94,10 @@ function start(overview: Overview): void {
 
   showTab();
   store.set({ matches: matching(overview, store.state) });
-  void show();
+  void show().then(() => training?.follow());
 }
 
-function header(store: Store, overview: Overview): HTMLElement {
+function header(store: Store, overview: Overview, training: Training | null): HTMLElement {
   const tabs = TABS.map(([tab, text]) => {
     const button = h("button", { type: "button", class: `tab-${tab}`, click: () => store.set({ tab }) }, text);
     const mark = () => {
@@ -102,7 +118,8 @@ function header(store: Store, overview: Overview): HTMLElement {
   return h(
     "header",
     { class: "top" },
-    h("div", { class: "title" }, h("h1", {}, overview.data), h("p", { class: "quiet" }, `${model.method}${members} · ${counted(shown, "graph")}${sample}`)),
+    h("div", { class: "title" }, h("h1", {}, overview.data), h("p", { class: "quiet" }, `${model.method}${members} · ${counted(shown, overview.live?.part ?? "graph")}${sample}`)),
+    training && training.element,
     h("nav", { class: "tabs", "aria-label": "Views" }, ...tabs),
     theme,
   );

@@ -61,8 +61,8 @@ export class Panel {
     this.sigma.on("afterRender", () => this.drawOver());
   }
 
-  /** Draw a level of another graph, in this area. */
-  show(graph: Graph, box: Box, look: Look): void {
+  /** Draw a level of a graph, in this area; `same`: of the same graph as before, which keeps the camera. */
+  show(graph: Graph, box: Box, look: Look, same: boolean): void {
     this.graph = graph;
     this.look = look;
     this.lit = null;
@@ -90,7 +90,7 @@ export class Panel {
     this.sigma.setGraph(drawn);
     this.sigma.setSetting("labelDensity", drawn.order < 300 ? 100 : 1);
     this.applyLook();
-    this.sigma.getCamera().setState({ x: 0.5, y: 0.5, angle: 0, ratio: 1 });
+    if (!same) this.sigma.getCamera().setState({ x: 0.5, y: 0.5, angle: 0, ratio: 1 });
   }
 
   /** Light up some nodes, and draw a ring around one; null: all are lit. */

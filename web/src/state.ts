@@ -22,6 +22,7 @@ export interface State {
   part: number | null; // training, validation or test graphs
   sort: string;
   matches: number[]; // the graphs in the list, in its order
+  version: number; // of the overview, which changes during a training
 }
 
 type Key = keyof State;
@@ -43,6 +44,14 @@ export class Store {
     for (const { keys, call } of this.listeners) {
       if (keys.some((key) => changed.includes(key))) call(this.state);
     }
+  }
+
+  /** Call a function, and forget the listeners that it adds when the one that is returned is called. */
+  scoped(call: () => void): () => void {
+    const before = this.listeners.length;
+    call();
+    const added = new Set(this.listeners.slice(before));
+    return () => (this.listeners = this.listeners.filter((listener) => !added.has(listener)));
   }
 
   /** Call a function whenever one of these values changes. */

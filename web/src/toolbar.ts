@@ -45,7 +45,7 @@ export class Toolbar {
     );
   }
 
-  show(graph: Graph | null): void {
+  show(graph: Graph | null, same = false): void {
     const { overview } = this;
     const { index } = this.store.state;
     this.graph = graph;
@@ -56,7 +56,7 @@ export class Toolbar {
     const right = isRight(overview, index);
     const verdict = right === null ? "" : right ? ": right" : ": wrong";
     this.about.textContent = known ? `${truth}, ${guess}${verdict}` : guess;
-    if (this.input.value) this.find(-1);
+    if (this.input.value && !same) this.find(-1);
   }
 
   private makeSwitch(name: Switch, text: string): HTMLElement {
