@@ -29,5 +29,9 @@ const live = await build({ ...shared, entryPoints: ["src/live.ts"], format: "iif
 const style = await build({ ...shared, entryPoints: ["src/page.css"] });
 writeFileSync(`${OUT}/page.js`, `/* sources ${digest}\n\nContains:\n\n${licenses} */\n${script.outputFiles[0].text}`);
 writeFileSync(`${OUT}/live.js`, `/* sources ${digest} */\n${live.outputFiles[0].text}`);
+for (const name of ["results.ts", "results.css"]) {
+  const { outputFiles } = await build({ ...shared, entryPoints: [`src/${name}`], format: name.endsWith("ts") ? "iife" : undefined });
+  writeFileSync(`${OUT}/${name.replace(/ts$/, "js")}`, `/* sources ${digest} */\n${outputFiles[0].text}`);
+}
 writeFileSync(`${OUT}/page.css`, `/* sources ${digest} */\n${style.outputFiles[0].text}`);
 copyFileSync("node_modules/axe-core/axe.min.js", "../tests/explorer/axe.min.js");

@@ -170,7 +170,7 @@ def reproduce(
 
     - `diffpool reproduce table1 --protocol nested`
 
-    - `diffpool reproduce all --format html > tables.html`
+    - `diffpool reproduce all --format html > results.html`
 
     - `diffpool reproduce table1 --datasets ENZYMES --methods diffpool,graphsage --run --jobs 2 --max-time 10`
 
@@ -246,6 +246,10 @@ def reproduce(
     if form == "text":
         for table in found:
             print_table(table)
+    elif form == "html":
+        from diffpool.explorer import results_page
+
+        typer.echo(results_page(found), nl=False)
     else:
         typer.echo(WRITERS[form](found), nl=False)
     if failed:

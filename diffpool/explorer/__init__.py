@@ -1,4 +1,4 @@
-"""An interactive page about a trained model and its graphs, as one HTML file. Names are imported on first use."""
+"""Interactive pages: a model and its graphs, a training, results. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,11 @@ from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
     from diffpool.explorer.live import Live
+    from diffpool.explorer.results import results_page
     from diffpool.explorer.write import Written, explore
 
-__all__ = ["Live", "Written", "explore"]
+__all__ = ["Live", "Written", "explore", "results_page"]
 
-__getattr__ = lazy_names(__name__, {"live": "Live", "write": "Written explore"})
+__getattr__ = lazy_names(
+    __name__, {"live": "Live", "results": "results_page", "write": "Written explore"}
+)

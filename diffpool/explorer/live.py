@@ -123,6 +123,7 @@ class Live:
         self._inputs = [dataset.batch(chosen[start : start + PART]) for start in starts]
         self._model = model
         self._renew(first)
+        self._next = 0.0  # it is slower than those during training
         if self._snapshot is not None:
             self._server.start()
             self._announce(self.url)

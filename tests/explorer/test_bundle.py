@@ -25,7 +25,7 @@ def digest_of_sources() -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("name", ["page.js", "live.js", "page.css"])
+@pytest.mark.parametrize("name", ["page.js", "live.js", "results.js", "page.css", "results.css"])
 def test_the_bundle_was_built_from_these_sources(name: str) -> None:
     found = re.match(r"/\* sources ([0-9a-f]{64})", asset(name))
     assert found

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from diffpool.experiments.reproduce.cells import Cell, declared_cells, make_cell
     from diffpool.experiments.reproduce.found import default_folder, read_runs
     from diffpool.experiments.reproduce.published import PUBLISHED, Published
-    from diffpool.experiments.reproduce.render import as_csv, as_html, as_json, as_markdown
+    from diffpool.experiments.reproduce.render import as_csv, as_json, as_markdown
     from diffpool.experiments.reproduce.run import Workspace, missing_cells, run_cells
     from diffpool.experiments.reproduce.running import measure_times, time_table
     from diffpool.experiments.reproduce.stability import measure_stability, stability_table
@@ -24,7 +24,6 @@ __all__ = [
     "accuracy_tables",
     "analysis_tables",
     "as_csv",
-    "as_html",
     "as_json",
     "as_markdown",
     "declared_cells",
@@ -46,7 +45,7 @@ __getattr__ = lazy_names(
         "cells": "Cell declared_cells make_cell",
         "found": "default_folder read_runs",
         "published": "PUBLISHED Published",
-        "render": "as_csv as_html as_json as_markdown",
+        "render": "as_csv as_json as_markdown",
         "run": "Workspace missing_cells run_cells",
         "running": "measure_times time_table",
         "stability": "measure_stability stability_table",

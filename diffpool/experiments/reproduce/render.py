@@ -1,9 +1,8 @@
-"""Tables as Markdown, CSV, JSON and HTML."""
+"""Tables as Markdown, CSV and JSON. The page is in `diffpool.explorer`."""
 
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 from collections.abc import Sequence
@@ -11,12 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 FORMATS = ("text", "md", "csv", "json", "html")
-
-STYLE = """body { font: 15px/1.5 sans-serif; margin: 2em; color: #222 }
-table { border-collapse: collapse; margin: 1em 0 }
-caption { text-align: left; max-width: 70em; padding-bottom: .5em }
-th, td { padding: .2em .8em; border-bottom: 1px solid #ddd; text-align: left; white-space: nowrap }
-thead th { border-bottom: 2px solid #222 }"""
 
 
 class Shown(Protocol):
@@ -81,25 +74,7 @@ def as_json(tables: Sequence[Shown]) -> str:
     return json.dumps(found, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
 
-def as_html(tables: Sequence[Shown]) -> str:
-    """A page that needs no other file."""
-    body = []
-    for table in tables:
-        rows = ["".join(f"<th>{html.escape(cell)}</th>" for cell in table.header)]
-        rows += ["".join(f"<td>{html.escape(c)}</td>" for c in line) for line in table.lines]
-        head = f"<thead><tr>{rows[0]}</tr></thead>"
-        lines = "\n".join(f"<tr>{row}</tr>" for row in rows[1:])
-        caption = f"<caption>{html.escape(table.caption)}</caption>"
-        body.append(f"<table>\n{caption}\n{head}\n<tbody>\n{lines}\n</tbody>\n</table>")
-        notes = "\n".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-        body += [f"<ul>\n{notes}\n</ul>"] if notes else []
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>diffpool reproduce</title>\n'
-        f"<style>\n{STYLE}\n</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
-    )
-
-
-WRITERS = {"md": as_markdown, "csv": as_csv, "json": as_json, "html": as_html}
+WRITERS = {"md": as_markdown, "csv": as_csv, "json": as_json}
 
 
 def _md_row(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-/* sources 04ffc5475c7c781c06bb0d72b3e59cd1862ee7d83afb6fc6b4539a4db3f99d93
+/* sources 0bc04848ea877d6aad1a2efb594b10131cc4b5a3c8740f396333da5da5122415
 
 Contains:
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
@@ -16,7 +15,7 @@ from cell_records import cell, record_of
 
 from diffpool.errors import DataError, SettingError
 from diffpool.experiments import append_records
-from diffpool.experiments.reproduce import as_csv, as_html, as_json, as_markdown
+from diffpool.experiments.reproduce import as_csv, as_json, as_markdown
 from diffpool.experiments.reproduce.found import default_folder
 from diffpool.experiments.reproduce.render import PlainTable
 from diffpool.experiments.reproduce.tables import Table, accuracy_tables
@@ -168,15 +167,6 @@ def test_csv_and_json_have_a_line_for_each_number(tmp_path: Path) -> None:
     assert (own["published"], own["protocol"]) == ("59.5", "nested")
     (parsed,) = json.loads(as_json([table]))
     assert len(parsed["numbers"]) == len(rows)
-
-
-def test_html_is_one_page_with_escaped_text() -> None:
-    table = PlainTable("t", "a < b", ["<i>"], [["x & y"]], notes=("<script>",))
-    page = as_html([table])
-    assert "a &lt; b" in page
-    assert "x &amp; y" in page
-    assert "<script" not in page
-    assert not re.search(r"(src|href)=", page)
 
 
 def test_a_bar_does_not_break_a_markdown_table() -> None:
