@@ -22,7 +22,7 @@ from diffpool.data import Fold, GraphDataset, RawGraphs
 from diffpool.errors import DiffPoolError, ModelError
 from diffpool.explorer.collect import Collection, matrices, used_clusters
 from diffpool.explorer.page import document, embedded, overview_element
-from diffpool.explorer.plane import plane
+from diffpool.explorer.plane import next_plane
 from diffpool.explorer.run_files import curves_of
 from diffpool.explorer.server import LocalServer, Reply
 from diffpool.explorer.steady import Steady
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_GRAPHS, MAX_NODES = 200, 1000  # graphs on the page; larger ones are listed, but not drawn
 PART = 50  # graphs that go through the network at a time
-SHARE = 0.02  # of the time of training that the page may take
+SHARE = 0.02  # of the time of training that the page may take, with its drawings
 LINGER = 1.5  # seconds that the server waits at the end, for a page that asks every second
 
 Drawn = tuple[list[np.ndarray], list[np.ndarray]]  # S of every pooling, A' of every coarser level
@@ -84,7 +84,7 @@ class Live:
         self._texts: dict[int | str, tuple[int, str]] = {}
         self._places: dict[int, np.ndarray] = {}
         self._steady = Steady()
-        self._plane: np.ndarray | None = None  # [B, 2]
+        self._axes: np.ndarray | None = None  # of the embeddings: [D, 2]
 
     @property
     def url(self) -> str:
@@ -162,8 +162,12 @@ class Live:
             warnings.warn(
                 f"the page shows no more changes ({reason}); training continues", stacklevel=2
             )
+        self._pause(start)
+
+    def _pause(self, start: float) -> None:
+        """Put off the next snapshot, so that what has been done since `start` is a small share of the time."""
         now = time.monotonic()
-        self._next = now + (now - start) * (1 / self.share - 1)
+        self._next = max(self._next, now) + (now - start) * (1 / self.share - 1)
 
     def _look(self, model: TrainedModel) -> Snapshot:
         """Run the network on the graphs of the page."""
@@ -236,6 +240,7 @@ class Live:
         with self._lock:
             version, text = self._texts.get(what, (0, ""))
             if version < snapshot.version:
+                start = time.monotonic()
                 value = (
                     self._overview(snapshot)
                     if isinstance(what, str)
@@ -243,14 +248,12 @@ class Live:
                 )
                 text = embedded(value)
                 self._texts[what] = (snapshot.version, text)
+                self._pause(start)
             return text
 
     def _overview(self, snapshot: Snapshot) -> object:
         found = snapshot.collection
-        points = plane(np.stack(found.embedding))
-        if self._plane is not None:  # the sign of an axis is arbitrary: keep it
-            points = points * np.where((points * self._plane).sum(0) < 0, -1, 1)
-        self._plane = points
+        points, self._axes = next_plane(np.stack(found.embedding), self._axes)
         rows = self._rows[: snapshot.epoch]
         return found.overview() | {
             "numbers": self._numbers,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from diffpool.explorer.layout import MAX_EXACT, apart, positions, stress
+from diffpool.explorer.plane import next_plane, plane
 
 
 def ends_of(graph: nx.Graph) -> np.ndarray:
@@ -71,3 +72,28 @@ def test_discs_are_pushed_apart_and_separate_ones_stay() -> None:
     found = apart(near, np.ones(3))
     assert np.linalg.norm(found[0] - found[1]) > 1.8
     np.testing.assert_allclose(found[2], near[2], atol=0.01)
+
+
+def test_the_next_plane_is_that_of_pca_and_keeps_the_signs() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(60, 2)) * [3, 1] @ rng.normal(size=(2, 12)) + 0.1 * rng.normal(
+        size=(60, 12)
+    )
+    points, axes = next_plane(vectors, None)
+    exact = plane(vectors)
+    np.testing.assert_allclose(np.abs(points), np.abs(exact), atol=1e-6)
+    for _ in range(3):
+        before = points
+        vectors = vectors + 0.01 * rng.normal(size=vectors.shape)
+        points, axes = next_plane(vectors, axes)
+        assert np.abs(points - before).max() < 0.1
+        np.testing.assert_allclose(np.abs(points), np.abs(plane(vectors)), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (5, 1), (4, 6)])
+def test_the_next_plane_of_few_or_equal_graphs_is_finite(shape: tuple[int, int]) -> None:
+    axes = None
+    for value in (np.ones(shape), np.arange(shape[0] * shape[1]).reshape(shape)):
+        points, axes = next_plane(value, axes)
+        assert points.shape == (shape[0], 2)
+        assert np.isfinite(points).all()

@@ -30,7 +30,7 @@ export function makeGrid(table: Table): (choice: Choice) => HTMLElement | null {
     const datasets = given.filter((name) => !choice.dataset || name === choice.dataset);
     const rows = all.filter(
       (row) =>
-        (!choice.kind || (choice.kind === "+" ? isMeasured(row) : row.kind === choice.kind)) &&
+        (!choice.kind || (choice.kind === "+" ? isMeasured(row, datasets) : row.kind === choice.kind)) &&
         (!choice.words || row.method.toLowerCase().includes(choice.words)) &&
         datasets.some((name) => row.facts.has(name)),
     );
@@ -74,8 +74,8 @@ function rowsOf(facts: Fact[]): Row[] {
   return [...rows.values()];
 }
 
-function isMeasured(row: Row): boolean {
-  return [...row.facts.values()].some((fact) => fact.mean !== null);
+function isMeasured(row: Row, datasets: string[]): boolean {
+  return datasets.some((name) => (row.facts.get(name)?.mean ?? null) !== null);
 }
 
 function axisOf(rows: Row[], dataset: string): Axis {
