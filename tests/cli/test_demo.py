@@ -38,6 +38,7 @@ def test_without_matplotlib_the_demo_says_that_there_is_no_picture(
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[:2] == ["diffpool", "viz"]]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("diffpool.viz", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # `import matplotlib` fails
     output = run("--out", str(tmp_path / "demo"))
     assert "no picture: to get clusters.png, run `pip install 'diffpool[plot]'`" in output

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_files import as_format_3
 
 from diffpool.errors import ModelError
 from diffpool.training import save_model
@@ -85,7 +84,7 @@ def found(directory: Path) -> str:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("a model", {"old", "new"}), ("format 3", {"old", "new"}), ("nothing", {"refused", "new"})],
+    [("a model", {"old", "new"}), ("nothing", {"refused", "new"})],
 )
 def test_a_kill_at_any_operation_leaves_the_old_or_the_new_model(
     before: str, after: set[str], tmp_path: Path
@@ -95,15 +94,12 @@ def test_a_kill_at_any_operation_leaves_the_old_or_the_new_model(
         shutil.rmtree(directory, ignore_errors=True)
         if before != "nothing":
             save_model(directory, MODELS[0], CARDS[0])
-        if before == "format 3":
-            as_format_3(directory)
         if not killed_save(directory, step):
             break
         states.append(found(directory))
         save_model(directory, MODELS[1], CARDS[1])  # nothing that was left is in the way
         assert found(directory) == "new"
-        if before != "format 3":  # whose file may stay
-            assert len(list(directory.iterdir())) == 2
+        assert len(list(directory.iterdir())) == 2
         step += 1
     assert step > 12
     assert set(states) == after

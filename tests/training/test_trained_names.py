@@ -94,23 +94,6 @@ def test_words_where_the_model_has_numbers_are_refused(model: DiffPoolClassifier
         model.predict(as_raw(graphs))
 
 
-def test_a_directory_without_names_loads_and_checks_nothing(
-    model: DiffPoolClassifier, tmp_path: Path
-) -> None:
-    from diffpool.checksums import BLANK, sealed
-
-    model.save(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    del config["feature_map"]["names"]
-    config["checksum"] = BLANK
-    (tmp_path / "config.json").write_bytes(sealed(json.dumps(config, indent=2).encode()))
-    loaded = load_model(tmp_path)
-    assert loaded.names is None
-    graphs, _ = particles(4)
-    chosen = as_raw(graphs, node_attributes=["mass", "charge"])
-    assert np.array_equal(loaded.predict_proba(chosen), model.predict_proba(graphs))
-
-
 def test_a_type_with_integers_only_is_a_number_if_it_was_one_in_training() -> None:
     def graphs(value: float) -> list:
         graph = nx.path_graph(3)
