@@ -122,7 +122,7 @@ class Live:
         starts = range(0, len(chosen), PART)
         self._inputs = [dataset.batch(chosen[start : start + PART]) for start in starts]
         self._model = model
-        self._renew(first)
+        self._renew(lambda: first)
         self._next = 0.0  # it is slower than those during training
         if self._snapshot is not None:
             self._server.start()
@@ -132,14 +132,14 @@ class Live:
         """Show the model after an epoch, unless this took too much of the time."""
         self._rows.append(row)
         if self._model is not None and time.monotonic() >= self._next:
-            self._renew(self._model())
+            self._renew(self._model)
 
     def end(self, model: TrainedModel | None = None, stopped: bool = False) -> None:
         """Training has ended, or was `stopped`. Show the `model` that was kept from now on."""
         if self._state not in ("training", "failed"):
             return
         if model is not None and self._model is not None:
-            self._renew(model.members[0])
+            self._renew(lambda: model.members[0])
         self._state = "stopped" if stopped or model is None else "ended"
         self._ended = time.monotonic()
 
@@ -149,11 +149,11 @@ class Live:
             while True:
                 time.sleep(3600)
 
-    def _renew(self, model: TrainedModel) -> None:
+    def _renew(self, model: Callable[[], TrainedModel]) -> None:
         """A new snapshot. What goes wrong does not end training."""
         start = time.monotonic()
         try:
-            self._snapshot = self._look(model)
+            self._snapshot = self._look(model())
             if self._snapshot.version == 1:  # imports: before training, not during it
                 self._text("overview", self._snapshot)
         except (DiffPoolError, RuntimeError, MemoryError) as error:
