@@ -82,7 +82,8 @@ def test_the_wheel_contains_the_package_and_nothing_else(wheel: tuple[Path, str]
     folder, _ = wheel
     code = {f"diffpool/{p.relative_to(ROOT / 'diffpool')}" for p in ROOT.glob("diffpool/**/*.py")}
     found = files(folder)
-    page = {f"diffpool/explorer/assets/page.{kind}" for kind in ("js", "css")}
+    names = ("page.js", "page.css", "live.js", "results.js", "results.css")
+    page = {f"diffpool/explorer/assets/{name}" for name in names}
     assert {name for name in found if ".dist-info/" not in name} == {
         *code,
         *page,
