@@ -17,6 +17,7 @@ export interface Look {
 
 const MAX_EDGE_LABELS = 1500;
 const MANY = 1000; // nodes or edges: of more, points and lines are drawn, which WebGL does ten times as fast
+const DENSE = 20_000; // edges: of more, none are drawn while the drawing moves
 const FADED = 0.12; // how much of its color a node keeps that is not lit
 
 export class Panel {
@@ -86,6 +87,7 @@ export class Panel {
       const look = { size, type, forceLabel: true, label: this.edgeLabel(edge) };
       drawn.addEdgeWithKey(edge, source[edge], target[edge], look);
     }
+    this.sigma.setSetting("hideEdgesOnMove", source.length > DENSE);
     this.sigma.setCustomBBox(box);
     this.sigma.setGraph(drawn);
     this.sigma.setSetting("labelDensity", drawn.order < 300 ? 100 : 1);
