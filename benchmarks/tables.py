@@ -151,8 +151,10 @@ def explore() -> str | None:
             f"| {name} | {row['graphs']:,} | {row['megabytes']:.1f} | {row['writing']:.0f} | {row['first_view']:.2f} "
             f"| {row['largest_nodes']:,}, {row['largest_edges']:,} | {row['frames']:.0f} | {row['longest_ms']:.0f} |"
         )
-    record = next(reversed(records.values()))
-    return "\n" + "\n".join([*lines, "", f"{record['browser']}; {where(record)}"]) + "\n"
+    origins = [
+        f"- {name}: {record['browser']}; {where(record)}" for name, record in records.items()
+    ]
+    return "\n" + "\n".join([*lines, "", *origins]) + "\n"
 
 
 Table = Callable[[], str | None]  # returns None if nothing was measured
