@@ -205,7 +205,8 @@ def used_clusters(assignments: list[np.ndarray]) -> list[int]:
     """The number of clusters of each pooling that are the first choice of some node."""
     kept, counts = np.arange(len(assignments[0]) if assignments else 0), []
     for s in assignments:
-        kept = np.unique(s[kept].argmax(1))
+        # a graph without nodes has no columns
+        kept = np.unique(s[kept].argmax(1)) if s.size else np.zeros(0, np.int64)
         counts.append(len(kept))
     return counts
 

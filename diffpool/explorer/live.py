@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from diffpool.data import Fold, GraphDataset, RawGraphs
-from diffpool.errors import DiffPoolError, ModelError
+from diffpool.errors import ModelError
 from diffpool.explorer.collect import Collection, matrices, used_clusters
 from diffpool.explorer.page import document, embedded, overview_element
 from diffpool.explorer.plane import next_plane
@@ -156,9 +156,9 @@ class Live:
             self._snapshot = self._look(model())
             if self._snapshot.version == 1:  # imports: before training, not during it
                 self._text("overview", self._snapshot)
-        except (DiffPoolError, RuntimeError, MemoryError) as error:
+        except Exception as error:
             self._model, self._state = None, "failed"
-            reason = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
             warnings.warn(
                 f"the page shows no more changes ({reason}); training continues", stacklevel=2
             )

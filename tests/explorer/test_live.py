@@ -161,8 +161,9 @@ def test_flat_models_precomputed_clusters_and_regression_have_a_page(
     assert (news["overview"]["confidence"] is None) == targets
 
 
+@pytest.mark.parametrize("error", [ModelError, ValueError])
 def test_what_goes_wrong_with_the_page_does_not_end_training(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     plain, calls = fit(), []
     real = Live._look
@@ -170,7 +171,7 @@ def test_what_goes_wrong_with_the_page_does_not_end_training(
     def fail(live: Live, model: Any) -> Any:
         calls.append(1)
         if len(calls) > 1:
-            raise ModelError("expected finite cluster assignments, got NaN")
+            raise error("expected finite cluster assignments, got NaN")
         return real(live, model)
 
     monkeypatch.setattr(Live, "_look", fail)
