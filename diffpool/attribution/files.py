@@ -32,7 +32,7 @@ def write_explanations(explanations: Iterable[Explanation], path: str | Path) ->
     path = Path(path)
     check_explanations_file(path)
     found = []
-    with atomic_write(path) as temporary, temporary.open("w", newline="") as file:
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         if path.suffix == ".csv":
             rows.writerow(COLUMNS)
