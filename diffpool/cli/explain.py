@@ -12,7 +12,15 @@ from rich.text import Text
 
 from diffpool.attribution.names import METHODS, SPREADS
 from diffpool.cli.completion import complete_dataset
-from diffpool.cli.display import console, counted, graphs_bar, print_json, progress_console, warn
+from diffpool.cli.display import (
+    console,
+    counted,
+    errors,
+    graphs_bar,
+    print_json,
+    progress_console,
+    warn,
+)
 from diffpool.cli.inputs import embedded, graph_numbers, read_input
 from diffpool.cli.options import (
     Device,
@@ -29,6 +37,8 @@ from diffpool.errors import SettingError
 from diffpool.text import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from diffpool.attribution import Explanation
     from diffpool.data import RawGraphs
     from diffpool.training import TrainedModel
@@ -155,6 +165,7 @@ def explain(
         viz.draw_scores(model, raw, found[:MAX_DRAWN], picture)
     if as_json:
         print_json({"graphs": [own.to_json() for own in found]})
+        _warn_about_sums(found, errors)
         return
     print_explanations(found, model)
     if graphs is None and len(raw) > FEW:
@@ -203,7 +214,7 @@ def _largest(scores: Any, count: int, show: Any) -> str:
     return ", ".join(words).replace("-", "−") or "–"
 
 
-def _warn_about_sums(found: Sequence[Explanation]) -> None:
+def _warn_about_sums(found: Sequence[Explanation], to: Console = console) -> None:
     """Warn if the scores of a level do not add up."""
     from diffpool.attribution.gradients import MIN_TOLERANCE, TOLERANCE
 
@@ -211,7 +222,7 @@ def _warn_about_sums(found: Sequence[Explanation]) -> None:
         own.graph
         for own in found
         if any(
-            abs(level.gap) > max(2 * TOLERANCE * abs(level.total), 2 * MIN_TOLERANCE)
+            not abs(level.gap) <= max(2 * TOLERANCE * abs(level.total), 2 * MIN_TOLERANCE)  # or NaN
             for level in own.levels
             if level.total is not None
         )
@@ -220,5 +231,6 @@ def _warn_about_sums(found: Sequence[Explanation]) -> None:
         shown = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
         warn(
             f"the scores of {counted(len(wrong), 'graph')} do not add up to the difference from the baseline "
-            f"within {100 * 2 * TOLERANCE:.0f} % (graph {shown}): the assignment jumps"
+            f"within {100 * 2 * TOLERANCE:.0f} % (graph {shown}): the assignment jumps",
+            to,
         )

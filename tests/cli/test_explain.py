@@ -63,13 +63,15 @@ def test_files_and_json_have_the_scores_of_the_chosen_graphs(model: str, tmp_pat
 
 def test_scores_that_do_not_add_up_are_reported(model: str, monkeypatch: Any) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("diffpool.cli.explain.warn", shown.append)
+    monkeypatch.setattr("diffpool.cli.explain.warn", lambda message, to: shown.append(message))
     (own,) = explain(model, embedded(12).as_raw()[:1])
-    broken = replace(own, levels=(replace(own.levels[0], gap=1e9), *own.levels[1:]))
-    _warn_about_sums([broken])
-    (message,) = shown
-    assert message.startswith("the scores of 1 graph do not add up to the difference")
-    assert "within 4 % (graph 0)" in message
+    for gap in (1e9, float("nan")):
+        shown.clear()
+        broken = replace(own, levels=(replace(own.levels[0], gap=gap), *own.levels[1:]))
+        _warn_about_sums([broken])
+        (message,) = shown
+        assert message.startswith("the scores of 1 graph do not add up to the difference")
+        assert "within 4 % (graph 0)" in message
 
 
 @pytest.mark.parametrize(
