@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from diffpool.text import printable
+
 
 @dataclass(frozen=True)
 class Document:
@@ -42,7 +44,7 @@ class Document:
             f'<meta http-equiv="Content-Security-Policy" content="{self.policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="referrer" content="no-referrer">\n'
-            f"<title>{html.escape(title)}</title>\n<style>{self.style}</style>\n</head>\n<body>\n"
+            f"<title>{html.escape(printable(title))}</title>\n<style>{self.style}</style>\n</head>\n<body>\n"
             '<div id="app"><noscript>This page needs JavaScript, which is part of the file.</noscript></div>\n'
         )
         yield from data

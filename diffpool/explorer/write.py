@@ -67,6 +67,8 @@ def explore(
     for name, value in (("max_graphs", max_graphs), ("max_nodes", max_nodes)):
         if value < 1:
             raise SettingError(f"expected {name} to be at least 1, got {value}")
+    if not max_megabytes > 0:
+        raise SettingError(f"expected max_megabytes to be above 0, got {max_megabytes}")
     for name, chosen, known in (("embedding", embedding, METHODS), ("effects", effects, CHOICES)):
         if chosen not in known:
             words = f"{', '.join(known[:-1])} or {known[-1]}"

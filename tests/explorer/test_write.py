@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,8 @@ def test_what_cannot_be_shown_is_explained(model: Path, raw: RawGraphs, tmp_path
         explore(model, raw, out, max_megabytes=0.001)
     with pytest.raises(SettingError, match="expected max_graphs to be at least 1, got 0"):
         explore(model, raw, out, max_graphs=0)
+    with pytest.raises(SettingError, match="expected max_megabytes to be above 0, got nan"):
+        explore(model, raw, out, max_megabytes=float("nan"))
     with pytest.raises(SettingError, match="expected embedding to be pca or tsne, got 'umap'"):
         explore(model, raw, out, embedding="umap")
     with pytest.raises(SettingError, match=r"leave-out, keep or none, got 'leave'\. Did you mean"):
@@ -225,3 +228,18 @@ def test_a_plane_of_few_or_equal_graphs_is_finite(shape: tuple[int, int]) -> Non
     for method in ("pca", "tsne"):
         assert np.isfinite(plane(np.ones(shape), method)).all()
         assert plane(np.ones(shape), method).shape == (shape[0], 2)
+
+
+def test_a_graph_without_nodes_is_listed_but_not_drawn(
+    model: Path, raw: RawGraphs, tmp_path: Path
+) -> None:
+    more = replace(raw, sizes=np.append(raw.sizes, 0), classes=None, columns={})
+    assert explore(model, more, tmp_path / "page.html").too_large == 1
+    overview = overview_of(tmp_path / "page.html")
+    assert overview["drawn"] == [True] * len(raw) + [False]
+    assert overview["used"][-1] == [0, 0]
+
+
+def test_a_name_that_is_no_unicode_is_escaped(model: Path, raw: RawGraphs, tmp_path: Path) -> None:
+    explore(model, replace(raw, name="\udcff"), tmp_path / "page.html")
+    assert "<title>\\udcff · diffpool</title>" in (tmp_path / "page.html").read_text("utf-8")
