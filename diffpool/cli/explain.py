@@ -152,6 +152,11 @@ def explain(
     if graphs is None:
         numbers = list(range(min(FEW, len(raw))))
     chosen = list(range(len(raw))) if numbers is None else _checked(numbers, raw)
+    if picture is not None:
+        from diffpool.viz.subjects import check_size
+
+        for number in chosen[:MAX_DRAWN]:
+            check_size(int(raw.sizes[number]), number)
     with graphs_bar("explaining", len(chosen), shown) as advance:
 
         def explained() -> Iterator[Explanation]:

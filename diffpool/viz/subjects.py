@@ -93,7 +93,7 @@ def _of_batch(
 
 def _of_raw(model: TrainedModel, raw: RawGraphs, numbers: Sequence[int]) -> Iterator[Subject]:
     for number in numbers:
-        _check_size(int(raw.sizes[number]), number)
+        check_size(int(raw.sizes[number]), number)
         graph = raw[number : number + 1]
         prediction = next(model.predictions(graph))
         drawn, labels = None, None
@@ -127,7 +127,8 @@ def _classes(truth: Any, guess: Any) -> str:
     )
 
 
-def _check_size(nodes: int, number: int) -> None:
+def check_size(nodes: int, number: int) -> None:
+    """Raise an error unless a graph with this number of nodes can be drawn."""
     if not 0 < nodes <= MAX_NODES:
         raise DataError(
             f"expected a graph of 1 to {MAX_NODES:,} nodes to draw, got graph {number} with {nodes:,}: "
@@ -136,7 +137,7 @@ def _check_size(nodes: int, number: int) -> None:
 
 
 def _levels(prediction: Prediction, graph: int, number: int) -> list[Level]:
-    _check_size(int(prediction.graphs[0].layout.sizes[graph]), number)
+    check_size(int(prediction.graphs[0].layout.sizes[graph]), number)
     adjacency = [level.block(graph).cpu().double().numpy() for level in prediction.graphs]
     assignments = [s.of_graph(graph).cpu().double().numpy() for s in prediction.assignments]
     if not all(np.isfinite(values).all() for values in (*adjacency, *assignments)):

@@ -100,3 +100,13 @@ def test_a_model_without_clusters_has_gradients_only(tmp_path: Path) -> None:
     result = run(str(tmp_path / "flat"), "embedded", "--graphs", "0")
     assert result.exit_code == 0, result.output
     assert "pooling" not in result.output
+
+
+def test_graphs_that_cannot_be_drawn_are_an_error_before_the_computation(
+    model: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("diffpool.viz.subjects.MAX_NODES", 5)
+    out = tmp_path / "e.jsonl"
+    result = run(model, "embedded", "--out", str(out), "--picture", str(tmp_path / "e.png"))
+    assert result.exit_code != 0
+    assert not out.exists()
