@@ -192,11 +192,10 @@ class _Batch:
         keep: list[np.ndarray] = []
         places: list[tuple[int, int, int]] = []  # graph, level, cluster
         chosen = [self._assignments(g) for g in range(len(sizes))]
-        for g, assignments in enumerate(chosen):
-            for level, s in enumerate(assignments, 1):
-                choice = s.argmax(1) if s.size else np.zeros(len(s), np.int64)
-                for cluster in np.unique(choice).tolist():
-                    members = choice == cluster
+        for g in range(len(sizes)):
+            for level, first in enumerate(self._members(g), 1):
+                for cluster in np.unique(first).tolist():
+                    members = first == cluster
                     keep.append(members if method == "keep" else ~members)
                     numbers.append(g)
                     places.append((g, level, cluster))
@@ -215,28 +214,44 @@ class _Batch:
             scores[g][level - 1][cluster] = value
         none = np.zeros((2, 0), np.int64)
         for g, found in enumerate(scores):
-            levels = [_Found(spread(found[0], chosen[g][0], self.spread), none, np.zeros(0))]
+            levels = [
+                _Found(
+                    spread(found[0], chosen[g][0], self._members(g)[0], self.spread),
+                    none,
+                    np.zeros(0),
+                )
+            ]
             levels += [_Found(values, none, np.zeros(0)) for values in found]
             yield self._explanation(g, method, levels)
 
     def _assignments(self, g: int) -> list[np.ndarray]:
         """The assignment of the input nodes of a graph after each pooling, S₁, S₁S₂, …: [n, k] each."""
         found: list[np.ndarray] = []
-        for assignment in self.hierarchy.assignments:
-            s = assignment.of_graph(g).double().cpu().numpy()
+        for s in self._poolings(g):
             found.append(found[-1] @ s if found else s)
         return found
 
+    def _members(self, g: int) -> list[np.ndarray]:
+        """The cluster of each input node after each pooling, [n]: the first choice of its cluster before."""
+        found: list[np.ndarray] = []
+        for s in self._poolings(g):
+            first = s.argmax(1) if s.size else np.zeros(len(s), np.int64)
+            found.append(first[found[-1]] if found else first)
+        return found
+
+    def _poolings(self, g: int) -> list[np.ndarray]:
+        """S₁, S₂, … of a graph."""
+        return [s.of_graph(g).double().cpu().numpy() for s in self.hierarchy.assignments]
+
     def _explanation(self, g: int, method: str, found: list[_Found]) -> Explanation:
         card, column = self.model.card, int(self.columns[g])
-        assignments, levels = self._assignments(g), []
+        assignments, clusters, levels = self._assignments(g), self._members(g), []
         for number, own in enumerate(found):
             if number == 0:
                 members, inputs = np.arange(len(own.nodes)), own.nodes
             else:
-                s = assignments[number - 1]
-                members = s.argmax(1) if s.size else np.zeros(len(s), np.int64)
-                inputs = spread(own.nodes, s, self.spread)
+                members = clusters[number - 1]
+                inputs = spread(own.nodes, assignments[number - 1], members, self.spread)
             edges, edge_scores = own.edges, own.edge_scores
             if not card.directed:
                 edges, edge_scores = _pairs(edges, edge_scores)

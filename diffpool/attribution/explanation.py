@@ -73,14 +73,15 @@ class Explanation:
         return {**facts, "levels": [level.to_json() for level in self.levels]}
 
 
-def spread(scores: np.ndarray, s: np.ndarray, how: str) -> np.ndarray:
-    """The scores of clusters [k] divided among the nodes by the assignment s [n, k]: [n].
+def spread(scores: np.ndarray, s: np.ndarray, members: np.ndarray, how: str) -> np.ndarray:
+    """The scores of clusters [k] divided among the nodes: [n].
 
-    `soft`: a node gets the part of each cluster that the cluster takes from it, S_ic / Σ_j S_jc. `first`: the score of
-    a cluster is divided equally among the nodes whose first choice it is, and is lost if there are none.
+    `soft`: a node gets the part of each cluster that the cluster takes from it, S_ic / Σ_j S_jc, by the assignment s
+    [n, k]. `first`: the score of a cluster is divided equally among its members, and is lost if there are none;
+    `members` [n] is the cluster of each node.
     """
     if how == "first":
-        s = (s.argmax(1)[:, None] == np.arange(s.shape[1])).astype(np.float64) if s.size else s
+        s = (members[:, None] == np.arange(s.shape[1])).astype(np.float64)
     mass = s.sum(0)
     return s @ (scores / np.where(mass > 0, mass, 1.0))
 

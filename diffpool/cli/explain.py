@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -223,19 +224,24 @@ def _warn_about_sums(found: Sequence[Explanation], to: Console = console) -> Non
     """Warn if the scores of a level do not add up."""
     from diffpool.attribution.gradients import MIN_TOLERANCE, TOLERANCE
 
-    wrong = [
-        own.graph
-        for own in found
-        if any(
-            not abs(level.gap) <= max(2 * TOLERANCE * abs(level.total), 2 * MIN_TOLERANCE)  # or NaN
+    wrong, worst = [], 0.0
+    for own in found:
+        gaps = [
+            abs(level.gap) / max(abs(level.total), MIN_TOLERANCE / TOLERANCE)
             for level in own.levels
-            if level.total is not None
-        )
-    ]
+            if level.total is not None and not math.isnan(level.gap)
+        ]
+        undefined = any(math.isnan(level.gap) for level in own.levels)
+        largest = math.inf if undefined else max(gaps, default=0.0)
+        if largest > 2 * TOLERANCE:
+            wrong.append(own.graph)
+            worst = max(worst, largest)
     if wrong:
         shown = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
+        by = "" if math.isinf(worst) else f", by up to {100 * worst:.0f} % of it"
         warn(
-            f"the scores of {counted(len(wrong), 'graph')} do not add up to the difference from the baseline "
-            f"within {100 * 2 * TOLERANCE:.0f} % (graph {shown}): the assignment jumps",
+            f"the scores of {counted(len(wrong), 'graph')} (graph {shown}) do not add up to the difference from the "
+            f"baseline{by}. The network jumps between them, as with hard assignments or sorted nodes: do not rely on "
+            "these scores",
             to,
         )

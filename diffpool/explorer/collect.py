@@ -16,6 +16,7 @@ from diffpool.explorer.effects import NONE, add_effects, explanations
 from diffpool.explorer.layout import positions
 from diffpool.explorer.levels import Json, levels, significant
 from diffpool.nn import Prediction
+from diffpool.text import printable
 from diffpool.training import TrainedModel
 from diffpool.viz.hierarchy import Ordered
 from diffpool.viz.molecules import is_molecules, molecule
@@ -197,8 +198,8 @@ def matrices(
 
 
 def text(value: Any) -> str:
-    """A name or value as text of a limited length."""
-    return cut(str(value), MAX_TEXT)
+    """A name or value as text of a limited length; control characters are escapes."""
+    return cut(printable(str(value)), MAX_TEXT)
 
 
 def used_clusters(assignments: list[np.ndarray]) -> list[int]:

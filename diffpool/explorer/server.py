@@ -152,10 +152,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
             self._send(403, b"expected the address that diffpool printed\n")
             return
-        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        token, slash, rest = self.path[1:].partition("/")
+        if not self._from_here() and (rest or not self._opens_page()):
             self._send(403, b"not for other sites\n")
             return
-        token, slash, rest = self.path.removeprefix("/").partition("/")
         known = secrets.compare_digest(
             token.encode("utf-8", "surrogateescape"), self.server.token.encode()
         )
@@ -164,6 +164,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(404, b"not found\n")
         else:
             self._send(200, reply.content, reply.kind, reply.policy)
+
+    def _from_here(self) -> bool:
+        """Whether the request is not caused by another site."""
+        return self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+
+    def _opens_page(self) -> bool:
+        """Whether the request follows a link, such as one printed in a terminal that is itself a web page."""
+        fetch = [self.headers.get(f"Sec-Fetch-{part}") for part in ("Mode", "Dest")]
+        return fetch == ["navigate", "document"]
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """In place of the pages of http.server: another method, or no valid request."""

@@ -13,6 +13,7 @@ import diffpool
 from diffpool.attribution import collection, explain, iter_explanations, spread, subgraph_outputs
 from diffpool.errors import ModelError, SettingError
 from diffpool.training import TrainedModel
+from diffpool.viz.hierarchy import ordered
 from tests.attribution.explained import model, raw_graphs
 
 
@@ -79,13 +80,29 @@ def test_keeping_everything_and_nothing_are_the_ends_of_the_scale() -> None:
         assert found[0].levels[1].total is None
 
 
+def test_members_are_those_of_the_pictures_and_the_page() -> None:
+    """The first choice of the cluster of a node: the largest entry in its row of S₁S₂ may be another one."""
+    raw, different = raw_graphs((9, 8, 7)), False
+    for seed in range(20, 24):
+        own = model(seed=seed, ratio=0.8)
+        for explanation, (first, second) in zip(
+            explain(own, raw, method="keep"), own.clusters(raw), strict=True
+        ):
+            shown = ordered(len(first), (first, second))
+            members = shown.columns[2][shown.clusters[1][shown.clusters[0]]]
+            np.testing.assert_array_equal(explanation.levels[2].members, members)
+            different = different or bool(((first @ second).argmax(1) != members).any())
+    assert different
+
+
 def test_scores_of_clusters_are_divided_by_the_assignment_or_by_the_first_choice() -> None:
     s = np.array([[0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.0, 1.0, 0.0]])
     scores = np.array([4.0, 8.0, 5.0])
-    np.testing.assert_allclose(spread(scores, s, "soft"), [4, 4, 4])
-    np.testing.assert_allclose(spread(scores, s, "first"), [4, 4, 4])
-    np.testing.assert_allclose(spread(np.array([1.0, 0, 0]), s, "soft"), [0.75, 0.25, 0])
-    np.testing.assert_allclose(spread(np.array([1.0, 0, 0]), s, "first"), [1, 0, 0])
+    members, one = s.argmax(1), np.array([1.0, 0, 0])
+    np.testing.assert_allclose(spread(scores, s, members, "soft"), [4, 4, 4])
+    np.testing.assert_allclose(spread(scores, s, members, "first"), [4, 4, 4])
+    np.testing.assert_allclose(spread(one, s, members, "soft"), [0.75, 0.25, 0])
+    np.testing.assert_allclose(spread(one, s, members, "first"), [1, 0, 0])
     own, raw = model(), raw_graphs((7,))
     for how in ("soft", "first"):
         (explanation,) = explain(own, raw, spread=how)

@@ -114,6 +114,14 @@ def test_a_request_from_a_page_of_another_site_is_refused(server: LocalServer) -
         assert ask(server, Sec_Fetch_Site=site)[0] == status
 
 
+def test_a_link_on_another_site_opens_the_page_and_nothing_else(server: LocalServer) -> None:
+    """A terminal in a browser makes a link of the printed address."""
+    link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert ask(server, **link, Sec_Fetch_Dest="document")[0] == 200
+    assert ask(server, **link, Sec_Fetch_Dest="iframe")[0] == 403
+    assert ask(server, f"/{server.token}/data", **link, Sec_Fetch_Dest="document")[0] == 403
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "CONNECT", "X"])
 def test_other_methods_are_refused(server: LocalServer, method: str) -> None:
     status, _, headers = ask(server, method=method)

@@ -19,6 +19,7 @@ from diffpool import RawGraphs
 from diffpool.data import read_graphs
 from diffpool.errors import DataError, ModelError, SettingError
 from diffpool.explorer import explore
+from diffpool.explorer.collect import text
 from diffpool.explorer.plane import plane
 from diffpool.explorer.run_files import read_curves, read_split
 
@@ -243,3 +244,7 @@ def test_a_graph_without_nodes_is_listed_but_not_drawn(
 def test_a_name_that_is_no_unicode_is_escaped(model: Path, raw: RawGraphs, tmp_path: Path) -> None:
     explore(model, replace(raw, name="\udcff"), tmp_path / "page.html")
     assert "<title>\\udcff · diffpool</title>" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_characters_that_reverse_text_are_escapes() -> None:
+    assert text("abc\u202ecba") == "abc\\u202ecba"

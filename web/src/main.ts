@@ -45,7 +45,7 @@ function start(overview: Overview): void {
   const levels = new Levels(store, overview, (message) => (status.textContent = message));
   const toolbar = new Toolbar(store, overview, (place) => levels.find(place));
   const details = new Details(store, overview, (place) => levels.find(place));
-  const tooLarge = h("p", { class: "note" }, "This graph has no nodes, or more than the page may draw (--max-nodes).");
+  const tooLarge = h("p", { class: "note" }, "This graph is not drawn: it has no nodes, or more than the page may draw (--max-nodes).");
   const panes = {
     list: h("nav", { class: "side", "aria-label": "List of graphs" }, makeFilters(store, overview), makeList(store, overview)),
     graph: h("section", { class: "graph", "aria-label": "Chosen graph" }, toolbar.element, tooLarge, levels.element, details.element),
@@ -78,6 +78,7 @@ function start(overview: Overview): void {
   function showGraph(graph: Graph | null, same = false): void {
     shown = graph;
     tooLarge.hidden = graph !== null;
+    levels.element.hidden = graph === null;
     toolbar.show(graph, same);
     levels.show(graph, same);
     details.show(graph);

@@ -2,7 +2,7 @@
 
 import type { Overview } from "./data";
 import { bar, h } from "./dom";
-import { counted, number } from "./words";
+import { counted } from "./words";
 
 const MAX_BINS = 12;
 
@@ -21,7 +21,7 @@ export function makeUsage(overview: Overview): HTMLElement {
       const range = width === 1 ? String(from) : `${from} to ${from + width - 1}`;
       return h("div", { class: "measure" }, h("span", { class: "what" }, range), bar(count / largest), h("span", {}, counted(count, "graph")));
     });
-    const summary = `On average ${number(mean(used))} of ${number(mean(allowed))} clusters are used.`;
+    const summary = `On average ${mean(used).toFixed(1)} of ${mean(allowed).toFixed(1)} clusters are used.`;
     return h("div", {}, h("h3", {}, `Pooling ${pooling + 1}`), h("p", { class: "quiet" }, summary), ...rows);
   });
   return h("div", { class: "usage" }, ...poolings);
