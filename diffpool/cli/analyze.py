@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import console, counted, graphs_bar, print_json, progress_console
 from diffpool.cli.inputs import embedded, graph_parts
 from diffpool.cli.options import (
+    DatasetName,
     Device,
     DeviceName,
     Json,
@@ -84,13 +84,7 @@ STRUCTURE_ROWS: Rows = (
 @with_options
 def analyze(
     model_dir: ModelDir,
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
-            autocompletion=complete_dataset,
-        ),
-    ],
+    dataset: DatasetName,
     out: Annotated[
         Path | None, typer.Option(help="JSON file for the mean and sd of every measure.")
     ] = None,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import advise, console, preparing_bar, print_json, progress_console
 from diffpool.cli.evaluate_display import evaluation_display, print_evaluation
 from diffpool.cli.exits import resumable
 from diffpool.cli.inputs import check_y, load, read_input
 from diffpool.cli.options import (
     Cohort,
+    DatasetName,
     Device,
     Grid,
     HelpAll,
@@ -59,13 +59,7 @@ KERNEL_OPTIONS = {
 @with_options
 def evaluate(
     context: typer.Context,
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
-            autocompletion=complete_dataset,
-        ),
-    ],
+    dataset: DatasetName,
     method: Annotated[str, name_option("Method to evaluate", ALL_METHODS)] = "diffpool",
     protocol: Annotated[
         str | None,

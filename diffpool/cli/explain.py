@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from diffpool.attribution.names import METHODS, SPREADS
-from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import (
     console,
     counted,
@@ -24,6 +23,7 @@ from diffpool.cli.display import (
 )
 from diffpool.cli.inputs import embedded, graph_numbers, read_input
 from diffpool.cli.options import (
+    DatasetName,
     Device,
     DeviceName,
     Json,
@@ -52,13 +52,7 @@ CLUSTERS, NODES = 3, 5  # in a row of the table
 @with_options
 def explain(
     model_dir: ModelDir,
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
-            autocompletion=complete_dataset,
-        ),
-    ],
+    dataset: DatasetName,
     method: Annotated[str, name_option("How scores are computed", METHODS)] = "gradients",
     graphs: Annotated[
         str | None,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from diffpool.cli.completion import complete_dataset
 from diffpool.cli.display import console, counted, graphs_bar, print_json, progress_console
 from diffpool.cli.inputs import embedded, read_input
 from diffpool.cli.options import (
+    DatasetName,
     Device,
     DeviceName,
     Json,
@@ -31,13 +31,7 @@ if TYPE_CHECKING:
 @with_options
 def explore(
     model_dir: ModelDir,
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
-            autocompletion=complete_dataset,
-        ),
-    ],
+    dataset: DatasetName,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("page.html"),
     max_graphs: Annotated[
         int, typer.Option(help="Maximum number of graphs; of more, a sample is shown.")

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from diffpool.cli.completion import complete_features, complete_grid, complete_settings
+from diffpool.cli.completion import (
+    complete_dataset,
+    complete_features,
+    complete_grid,
+    complete_settings,
+)
 from diffpool.data.feature_names import NODE_PARTS
 from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.grid import parse_settings
@@ -298,6 +303,13 @@ class KernelOptions:
     ] = False
 
 
+DatasetName = Annotated[
+    str,
+    typer.Argument(
+        help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
+        autocompletion=complete_dataset,
+    ),
+]
 ModelDir = Annotated[Path, typer.Argument(help="A model directory written by `diffpool train`.")]
 Resume = Annotated[
     bool,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from diffpool.cli.completion import complete_dataset, complete_grid
+from diffpool.cli.completion import complete_grid
 from diffpool.cli.display import (
     console,
     counted,
@@ -22,6 +22,7 @@ from diffpool.cli.exits import resumable
 from diffpool.cli.inputs import load
 from diffpool.cli.options import (
     Cohort,
+    DatasetName,
     Device,
     HelpAll,
     InnerFolds,
@@ -46,13 +47,7 @@ from diffpool.experiments.protocol_names import REFITS, SAMPLERS
 
 @with_options
 def tune(
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="`embedded`, the name of a TU data set, or a path; see `diffpool train`.",
-            autocompletion=complete_dataset,
-        ),
-    ],
+    dataset: DatasetName,
     method: Annotated[str, name_option("Method to tune", METHODS)] = "diffpool",
     out: Annotated[Path, typer.Option(help="Folder for the model and the trials.")] = Path(
         "runs/tuned"
