@@ -1,2 +1,2 @@
-/* sources 08b32e3c9396b0a26c72145618c9f83fae0b82ea8cce1205c219bbf6fd4587ad */
+/* sources 858b1fcab431ff280f4e57b4252f10aa39c0ed9c5bfc76e39310b82e61da6618 */
 "use strict";(()=>{var o=async r=>{let t=await fetch(r,{cache:"no-store",redirect:"error",signal:AbortSignal.timeout(1e4)});if(!t.ok)throw new Error(String(t.status));return t.json()};Object.assign(globalThis,{diffpoolAsk:o});})();

@@ -1,4 +1,4 @@
-/* sources 08b32e3c9396b0a26c72145618c9f83fae0b82ea8cce1205c219bbf6fd4587ad
+/* sources 858b1fcab431ff280f4e57b4252f10aa39c0ed9c5bfc76e39310b82e61da6618
 
 Contains:
 
