@@ -13,7 +13,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,6 +41,12 @@ def main() -> None:
     words.add_argument("--epochs", type=int, default=100, help="of every model (default 100)")
     words.add_argument("--data-dir", help="folder with ENZYMES.zip")
     words.add_argument("--turns", type=int, default=1, help="of the three ways (default 1)")
+    words.add_argument(
+        "--long",
+        type=int,
+        default=0,
+        help="epochs of a long run without and with Ray (default: none)",
+    )
     options = begin(words)
     dataset = load_dataset("ENZYMES", options.data_dir)
     changes = {"epochs": options.epochs, "patience": options.epochs}
@@ -49,6 +55,12 @@ def main() -> None:
         runs = Runs(Path(folder), dataset, method)
         load = os.getloadavg()[0]
         result = {"epochs": options.epochs, "load": load, "overhead": runs.overhead(options.turns)}
+        if options.long:
+            changes = {"epochs": options.long, "patience": options.long}
+            longer = Runs(
+                Path(folder) / "long", dataset, settings_for("diffpool", "ENZYMES", **changes)
+            )
+            result["long"] = {"epochs": options.long, **longer.overhead(1, WAYS[1:])}
         with three_nodes() as nodes:
             result |= {"evaluate": runs.evaluate_killed(nodes), "tune": runs.tune_killed(nodes)}
     show(result)
@@ -61,13 +73,13 @@ class Runs:
     def __init__(self, folder: Path, dataset: Any, method: Any):
         self.folder, self.dataset, self.method = folder, dataset, method
 
-    def overhead(self, turns: int) -> dict[str, Any]:
-        """Seconds and CPU seconds of all three ways in every turn, and the overhead of Ray by their medians."""
-        seconds: dict[str, list[float]] = {name: [] for name in WAYS}
-        cpu: dict[str, list[float]] = {name: [] for name in WAYS}
+    def overhead(self, turns: int, ways: Sequence[str] = WAYS) -> dict[str, Any]:
+        """Seconds and CPU seconds of these ways in every turn, and the overhead of Ray by their medians."""
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        cpu: dict[str, list[float]] = {name: [] for name in ways}
         starts, equal, first = [], True, None
         for turn in range(turns):
-            for name in WAYS:
+            for name in ways:
                 start, before = time.perf_counter(), cpu_seconds()
                 with RayCluster() if name == "ray" else contextlib.nullcontext() as executor:
                     if name == "ray":
@@ -179,20 +191,27 @@ def three_nodes() -> Iterator[Cluster]:
 
 def show(result: dict[str, Any]) -> None:
     found = result["overhead"]
-    for name in WAYS:
-        seconds, cpu = median(found["seconds"][name]), median(found["cpu_seconds"][name])
-        print(f"{name}: {seconds:.1f} s, {cpu:.1f} s of CPU time")
-    print(f"start of Ray: {median(found['start']):.1f} s; records equal: {found['equal']}")
-    print(f"overhead: {100 * found['share']:.1f} %, of CPU time {100 * found['cpu_share']:.1f} %")
+    show_overhead(found)
     print(
         f"in a run of {RUN:.0f} s: {100 * found['share_of_long_run']:.1f} %, bar {100 * BAR:.0f} %"
     )
+    if "long" in result:
+        print(f"{result['long']['epochs']} epochs:")
+        show_overhead(result["long"])
     for command in ("evaluate", "tune"):
         run = result[command]
         print(
             f"{command}: one process {run['one process']:.1f} s, three nodes of which one is killed "
             f"{run['killed']:.1f} s, equal: {run['equal']}; {'; '.join(run['lost'])}"
         )
+
+
+def show_overhead(found: dict[str, Any]) -> None:
+    for name in found["seconds"]:
+        seconds, cpu = median(found["seconds"][name]), median(found["cpu_seconds"][name])
+        print(f"{name}: {seconds:.1f} s, {cpu:.1f} s of CPU time")
+    print(f"start of Ray: {median(found['start']):.1f} s; records equal: {found['equal']}")
+    print(f"overhead: {100 * found['share']:.1f} %, of CPU time {100 * found['cpu_share']:.1f} %")
 
 
 if __name__ == "__main__":
