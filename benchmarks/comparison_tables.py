@@ -194,6 +194,7 @@ LAYER = {
     "pyg": "`dense_diff_pool`",
     "tgp": "torch-geometric-pool",
     "ours": "`DiffPooling`, our encoders",
+    "ours-captured": "the same with `captured_step`",
     "ours-pyg": "`DiffPooling`, PyG's convolutions",
     "ours-reference": "`DiffPooling`, our encoders, plain PyTorch",
 }
@@ -224,11 +225,12 @@ def layer(source: str) -> str | None:
                     cell(result.get("rate")),
                     _bold(cell(result["ratio"], ".2f", " ×"), ours),
                     cell(result.get("mib")),
+                    cell(result.get("reserved")),
                     _bold(cell(result["memory"], ".3f", " ×"), ours),
                     str(result["lines"]),
                 ]
             )
-    titles = ["data set", "layer", "graphs per second", "/ PyG", "MiB", "/ PyG", "lines of code"]
+    titles = ["data set", "layer", "graphs per second", "/ PyG", "MiB", "reserved", "/ PyG", "lines of code"]
     return page(lines(titles, rows), notes, origins(found))
 
 

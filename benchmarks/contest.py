@@ -71,15 +71,23 @@ def timed(work: Callable[[], object], device: str) -> float:
 
 def peak(work: Callable[[], object], device: str) -> float | None:
     """Peak GPU memory in MiB above the memory in use before; None on the CPU."""
+    return peaks(work, device)[0]
+
+
+def peaks(work: Callable[[], object], device: str) -> tuple[float | None, float | None]:
+    """The same, and the peak of the memory reserved: CUDA graphs keep what a step needed."""
     if device != "cuda":
         work()
-        return None
+        return None, None
     torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
+    allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
     torch.cuda.reset_peak_memory_stats()
     work()
     torch.cuda.synchronize()
-    return (torch.cuda.max_memory_allocated() - before) / 2**20
+    return (
+        (torch.cuda.max_memory_allocated() - allocated) / 2**20,
+        (torch.cuda.max_memory_reserved() - reserved) / 2**20,
+    )
 
 
 class Entrant:
@@ -97,6 +105,7 @@ class Entrant:
         self.work: Work | None = None
         self.failed: str | None = None
         self.mib: float | None = None
+        self.reserved: float | None = None
         self.warm_up_seconds = 0.0
         self.times: list[float] = []  # seconds of each turn
 
@@ -106,9 +115,12 @@ class Entrant:
 
         def first() -> None:
             self.work = work = self.make()
-            self.mib = peak(lambda: work(own), device)
-            for _ in range(self.rehearsals):
-                work(own)
+
+            def all_runs() -> None:
+                for _ in range(1 + self.rehearsals):
+                    work(own)
+
+            self.mib, self.reserved = peaks(all_runs, device)
             few = own[:MIN_STEPS]
             pace = timed(lambda: work(few), device) / len(few)
             self.steps = min(max(int(turn_seconds / pace), MIN_STEPS), len(own))
@@ -152,6 +164,7 @@ class Entrant:
             "rate": round(graphs / sum(self.times), 1),
             "ms": round(1e3 * float(np.median(self.times)) / self.steps, 3),
             "mib": None if self.mib is None else round(self.mib, 1),
+            "reserved": None if self.reserved is None else round(self.reserved, 1),
             "steps": self.steps,
             "warm_up_s": round(self.warm_up_seconds, 1),
         }

@@ -1,11 +1,13 @@
 """A two-level model with PyG's dense operator, with torch-geometric-pool, and with our layer, in one training loop.
 
 All have the architecture of `cpu_step`, the same number of parameters, batches from PyG's DataLoader and a plain loop
-with `torch.optim.Adam`. `ours` uses `DiffPooling` and the encoders of `diffpool.nn`; `ours-reference` is the same
-without the C and Triton kernels; `ours-pyg` uses `DiffPooling` and PyG's convolutions, as if it had replaced
-`dense_diff_pool` in an existing model. Ours give each graph ceil(25 %) of its own nodes as clusters; the others have
-one number for the data set. Before the run, the models are compared: with the same parameters and numbers of clusters,
-they have the same logits and losses.
+with `torch.optim.Adam`. `ours` uses `DiffPooling` and the encoders of `diffpool.nn`; `ours-captured` is the same with
+the step of the loop in `captured_step`, and `ours-reference` without the C and Triton kernels; `ours-pyg` uses
+`DiffPooling` and PyG's convolutions, as if it had replaced `dense_diff_pool` in an existing model. Ours give each graph
+ceil(25 %) of its own nodes as clusters; the others have one number for the data set. Before the run, the models are
+compared: with the same parameters and numbers of clusters, they have the same logits and losses.
+
+Memory is the peak of what a step allocates. The memory that is reserved includes what CUDA graphs keep.
 
 Lines of code are those of the model's classes, without comments, docstrings and line breaks in statements.
 """
@@ -26,13 +28,13 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import SAGEConv
 
 from benchmarks import tgp_pool
-from benchmarks.competitors import Peer, Setting, loaded
+from benchmarks.competitors import CONFIG, Peer, Setting, loaded
 from benchmarks.contest import Entrant, Work, contest, draw, tidy
 from benchmarks.cpu_step import RATIO, copy_encoders, to_double, with_many_edges
-from benchmarks.pyg_dense import Gnn, PygDiffPool, to_pyg
+from benchmarks.pyg_dense import Gnn, PygDiffPool, to_pyg, train_on
 from benchmarks.record import begin, finish, parser, words_of
 from benchmarks.tgp_pool import TgpDiffPool
-from diffpool import DiffPooling, SparseGraphs
+from diffpool import DiffPooling, SparseGraphs, captured_step
 from diffpool.backends import use_backend
 from diffpool.data import load_dataset
 from diffpool.nn import Encoder, Sage
@@ -73,9 +75,7 @@ class LayerDiffPool(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits and the sum of the auxiliary losses."""
         x, auxiliary = batch.x, batch.x.new_zeros(())
-        graphs: Any = SparseGraphs.from_edge_index(
-            batch.edge_index, batch.batch, batch_size=batch.num_graphs
-        )
+        graphs: Any = SparseGraphs.from_pyg(batch)
         for embed, pool in zip(self.embed, self.pool, strict=False):
             out = pool(embed(graphs, x), graphs, assign_x=x)
             x, graphs, auxiliary = out.x, out.graphs, auxiliary + out.loss
@@ -149,14 +149,16 @@ MODELS: dict[str, Make] = {
     "pyg": PygDiffPool,
     "tgp": lambda *shape: TgpDiffPool(*shape, batched=True),
     "ours": LayerDiffPool,
+    "ours-captured": LayerDiffPool,
     "ours-pyg": PygLayerDiffPool,
     "ours-reference": LayerDiffPool,
 }
-DEFAULT = "pyg,tgp,ours,ours-pyg"
+DEFAULT = "pyg,tgp,ours,ours-captured,ours-pyg"
 CODE: dict[str, tuple[Any, ...]] = {
     "pyg": (Gnn, PygDiffPool),
     "tgp": (Gnn, TgpDiffPool, tgp_pool._dense),
     "ours": (LayerDiffPool,),
+    "ours-captured": (LayerDiffPool,),
     "ours-pyg": (Gnn, SparseGnn, DenseGnn, PygLayerDiffPool),
     "ours-reference": (LayerDiffPool,),
 }
@@ -199,8 +201,26 @@ def check(setting: Setting) -> None:
     torch.testing.assert_close(loss, auxiliary, rtol=1e-6, atol=1e-8)
 
 
+class CapturedPeer(Peer):
+    """A model whose training steps are captured; on a CPU, they run as they are."""
+
+    def __init__(self, setting: Setting, model: nn.Module):
+        super().__init__(setting, model, loaded(setting))
+        self.optimizer.param_groups[0]["capturable"] = setting.device == "cuda"
+        self.step = captured_step(self._step, device=setting.device)
+
+    def _step(self, batch: Any) -> None:
+        train_on(self.model, self.optimizer, batch, CONFIG.clip)
+
+    def steps(self, chosen: np.ndarray) -> None:
+        for batch in self.batches(chosen[:, 0]):
+            self.step(batch)
+
+
 def work(setting: Setting, name: str) -> Work:
     """Training steps of this model."""
+    if name == "ours-captured":
+        return CapturedPeer(setting, MODELS[name](*setting.shape)).steps
     peer = Peer(setting, MODELS[name](*setting.shape), loaded(setting))
     backend = "reference" if name == "ours-reference" else "auto"
 
@@ -220,8 +240,8 @@ def measure(
     for name in names:
         ours = name.startswith("ours")
         max_steps = steps if ours or setting.device == "cuda" else min(steps, PEER_STEPS)
-        # Triton compiles a kernel for each class of sizes, once.
-        rehearsals = 1 if ours and setting.device == "cuda" else 0
+        # Triton compiles a kernel for each class of sizes, once; a captured step is captured the second time.
+        rehearsals = (1 + (name == "ours-captured")) if ours and setting.device == "cuda" else 0
         entrants[name] = Entrant(partial(work, setting, name), max_steps, rehearsals=rehearsals)
     draws = draw(np.random.default_rng(0), len(setting.dataset), (steps, 1, batch), 1 + TURNS)
     limits = dict.fromkeys(names, WARM_UP)
@@ -247,15 +267,15 @@ def _ratio(result: dict[str, Any], peer: dict[str, Any], key: str) -> float | No
 
 def show(name: str, row: dict[str, Any]) -> None:
     """Print the results of a data set."""
-    columns = ("rate", "ms", "mib", "ratio", "memory", "parameters", "lines")
+    columns = ("rate", "ms", "mib", "reserved", "ratio", "memory", "parameters", "lines")
     print(f"\n{name}, batches of {row['batch']} graphs, clusters {row['clusters']}")
-    print(f"{'':10s}" + "".join(f"{column:>12s}" for column in columns))
+    print(f"{'':15s}" + "".join(f"{column:>12s}" for column in columns))
     for model, result in row["models"].items():
         if "failed" in result:
-            print(f"{model:10s}  {result['failed']}")
+            print(f"{model:15s}  {result['failed']}")
             continue
         cells = ("–" if result[column] is None else f"{result[column]:,}" for column in columns)
-        print(f"{model:10s}" + "".join(f"{cell:>12s}" for cell in cells), flush=True)
+        print(f"{model:15s}" + "".join(f"{cell:>12s}" for cell in cells), flush=True)
 
 
 def main() -> None:

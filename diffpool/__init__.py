@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from diffpool.explorer import explore
     from diffpool.graphs import DenseGraphs, SparseGraphs
     from diffpool.nn import DiffPool, GraphClassifier
-    from diffpool.pooling import DiffPooling, PoolingOutput
+    from diffpool.pooling import DiffPooling, PoolingOutput, captured_step
     from diffpool.training import TrainedModel, Training, load_model, save_model, train
     from diffpool.tuned_estimator import TunedClassifier, TunedRegressor
 
@@ -45,6 +45,7 @@ __all__ = [
     "__version__",
     "as_raw",
     "build",
+    "captured_step",
     "embedded",
     "explain",
     "explore",
@@ -68,7 +69,7 @@ __getattr__ = lazy_names(
         "explorer": "explore",
         "graphs": "DenseGraphs SparseGraphs",
         "nn": "DiffPool GraphClassifier",
-        "pooling": "DiffPooling PoolingOutput",
+        "pooling": "DiffPooling PoolingOutput captured_step",
         "training": "TrainedModel Training load_model save_model train",
         "tuned_estimator": "TunedClassifier TunedRegressor",
     },

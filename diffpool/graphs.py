@@ -307,8 +307,12 @@ class SparseGraphs(_Graphs):
             for batch in DataLoader(dataset, batch_size=20):
                 prediction = model(SparseGraphs.from_pyg(batch), batch.x)
 
-        `edge_index` and, if there is one, `edge_weight` are read; with `edge_features`, also `edge_attr` [E, C].
+        `edge_index` and, if there is one, `edge_weight` are read; with `edge_features`, also `edge_attr` [E, C]. The
+        batch of a `captured_step` has its graphs already.
         """
+        graphs = getattr(data, "graphs", None)
+        if isinstance(graphs, SparseGraphs):
+            return graphs
         return cls._from_list(libraries.from_pyg(data, edge_features), dtype)
 
     def to_pyg(self, x: Tensor | None = None, y: Tensor | None = None) -> Any:

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from diffpool.backends import accelerated
+
+
+class Counts(Protocol):
+    """The numbers of clusters of a pooling; implemented by `nn.Clusters`."""
+
+    @property
+    def max_count(self) -> int: ...
+    @property
+    def ratio(self) -> float | None: ...
+    @property
+    def min_count(self) -> int: ...
+
+    def counts(self, sizes: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,10 +113,20 @@ class Layout:
         """Whether all graphs have the same size, so that [N, D] can be viewed as [B, N/B, D]."""
         return self.complete and self.total == len(self) * self.largest
 
+    @property
+    def max_size(self) -> int | Tensor:
+        """The rows of the largest graph. In a captured step, only the device knows them, and `largest` may be more."""
+        return self.largest
+
     @cached_property
     def device_starts(self) -> Tensor:
         """[B] int64: the starts, on the device."""
         return self.starts.to(self.graph_of_row.device, non_blocking=True)
+
+    def coarser(self, clusters: Counts) -> Layout:
+        """The layout of the next level, in which graph g has as many rows as it has clusters."""
+        counts = clusters.counts(self.sizes.numpy())
+        return Layout.from_sizes(counts, self.graph_of_row.device, self.models)
 
     def to(self, device: torch.device | str) -> Layout:
         return replace(

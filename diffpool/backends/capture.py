@@ -1,4 +1,4 @@
-"""Training steps of a cohort as CUDA graphs, from drawing the batches to updating the models.
+"""Training steps as CUDA graphs, from drawing the batches to updating the models.
 
 A step consists of about a thousand small operations. Launched one by one, they keep the GPU waiting for the host. Here
 a step is captured once as a CUDA graph and then replayed: the host only passes the indices of the next graphs. Shapes
@@ -12,7 +12,8 @@ import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -21,11 +22,16 @@ from torch import Tensor
 from diffpool.backends import enabled_backends
 from diffpool.backends.triton.tiles import aligned
 from diffpool.graphs import SparseGraphs
+from diffpool.layout import Counts
 from diffpool.nn.classifier import Clusters
 
 GROWTH = 1.25  # capacities grow by this factor, so that there are few of them
 MAX_CHANNELS = 127  # edge features that the kernels accept
 SLACK = 1.1  # rows of precomputed coarser graphs, divided by their usual number
+
+
+K = TypeVar("K")
+R = TypeVar("R")
 
 
 class Batches(Protocol):
@@ -53,18 +59,26 @@ class Capacity:
     @classmethod
     def from_rows(cls, rows: int, graphs: int, clusters: Sequence[Clusters]) -> Capacity:
         """The capacity for any `graphs` graphs per model with a total of up to `rows` nodes, rounded up."""
-        levels = [_round_up(rows)]
+        levels = [round_up(rows)]
         for pooling in clusters:
-            count = pooling.max_count * graphs
-            if pooling.ratio is not None:  # the count of each graph is rounded up
-                count = min(math.floor(pooling.ratio * levels[-1] + 1e-6) + graphs, count)
-            levels.append(aligned(count))
+            levels.append(coarser_rows(pooling, levels[-1], graphs))
         return cls(
             tuple(levels), (levels[0], *(aligned(pooling.max_count) for pooling in clusters))
         )
 
 
-def _round_up(count: int) -> int:
+def coarser_rows(clusters: Counts, rows: int, graphs: int) -> int:
+    """The capacity for the clusters of any `graphs` graphs with a total of up to `rows` nodes."""
+    count = clusters.max_count * graphs
+    if (
+        clusters.ratio is not None
+    ):  # the count of each graph is rounded up, and at least the minimum
+        least = max(clusters.min_count, 1)
+        count = min(math.floor(clusters.ratio * rows + 1e-6) + least * graphs, count)
+    return aligned(count)
+
+
+def round_up(count: int) -> int:
     """Round up to one of 32, 48, 64, 80, …: multiples of 16 that grow by the factor GROWTH."""
     capacity = 32
     while capacity < count:
@@ -85,7 +99,7 @@ def capacities(batches: Batches, chosen: np.ndarray) -> list[Capacity]:
     for rows, *coarser in np.stack(needed, 1).tolist():
         capacity = Capacity.from_rows(rows, chosen.shape[2], batches.clusters)
         usual = [math.ceil(share * capacity.rows[0]) for share in shares]
-        counts = [_round_up(max(pair)) for pair in zip(usual, coarser, strict=True)]
+        counts = [round_up(max(pair)) for pair in zip(usual, coarser, strict=True)]
         steps.append(replace(capacity, coarser=tuple(counts)))
     return steps
 
@@ -110,11 +124,48 @@ def can_capture(batches: Batches) -> bool:
     return supported and x.is_cuda and "triton" in enabled_backends()
 
 
+class Programs(Generic[K, R]):
+    """Calls captured as CUDA graphs, one for each key; calls with the same key have the same shapes.
+
+    The first call of each key runs without capture, because it may be the only one; it also compiles the kernels.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[K, tuple[torch.cuda.CUDAGraph, R] | None] = {}  # None: ran once
+        self.pool = torch.cuda.graph_pool_handle() if torch.cuda.is_available() else None
+
+    def run(self, key: K, work: Callable[[], R]) -> R:
+        """Run or replay `work`. The result of a replay is that of the capture, with new values."""
+        if key not in self.known:
+            self.known[key] = None
+            return work()
+        program = self.known[key]
+        if program is None:
+            program = self.known[key] = self._capture(work)
+        program[0].replay()
+        return program[1]
+
+    def forget(self, key: K) -> None:
+        self.known.pop(key, None)
+
+    def _capture(self, work: Callable[[], R]) -> tuple[torch.cuda.CUDAGraph, R]:
+        program = torch.cuda.CUDAGraph()
+        gc.collect()
+        gc.disable()  # freeing another CUDA graph would break the capture
+        try:
+            torch.cuda.synchronize()
+            # other threads, like that of a data loader, may use the GPU meanwhile
+            with torch.cuda.graph(program, pool=self.pool, capture_error_mode="thread_local"):
+                result = work()
+        finally:
+            gc.enable()
+        return program, result
+
+
 class CapturedSteps:
     """Captured training steps of a cohort; `work` runs one step on the result of `Drawing.draw`.
 
-    The first step of each capacity runs without capture, because it may be the only one. A step never overflows: it is
-    replayed only with a capacity that is large enough.
+    A step never overflows: it is replayed only with a capacity that is large enough.
     """
 
     def __init__(self, batches: Batches, work: Callable[..., None], models: int, graphs: int):
@@ -124,32 +175,12 @@ class CapturedSteps:
         self.none = len(batches.sizes)  # the index that means "no graph"
         device = batches.x.device
         self.indices = torch.full((models, graphs), self.none, device=device)
-        self.programs: dict[Capacity, torch.cuda.CUDAGraph | None] = {}  # None: ran once
-        self.pool = torch.cuda.graph_pool_handle()
+        self.programs: Programs[Capacity, None] = Programs()
 
     def step(self, indices: Tensor, capacity: Capacity) -> None:
         """One step on the graphs with these indices [M, B], on the device."""
         self.indices.copy_(indices)
-        if capacity not in self.programs:
-            self.programs[capacity] = None
-            self._run(capacity)  # also compiles the kernels
-            return
-        program = self.programs[capacity]
-        if program is None:
-            program = self.programs[capacity] = self._capture(capacity)
-        program.replay()
-
-    def _capture(self, capacity: Capacity) -> torch.cuda.CUDAGraph:
-        program = torch.cuda.CUDAGraph()
-        gc.collect()
-        gc.disable()  # freeing another CUDA graph would break the capture
-        try:
-            torch.cuda.synchronize()
-            with torch.cuda.graph(program, pool=self.pool):
-                self._run(capacity)
-        finally:
-            gc.enable()
-        return program
+        self.programs.run(capacity, partial(self._run, capacity))
 
     def _run(self, capacity: Capacity) -> None:
         self.work(*self.drawing.draw(self.indices, capacity))

@@ -89,8 +89,7 @@ class Clusters:
 
     def layout(self, rows: Layout) -> Layout:
         """The layout of the coarser level."""
-        counts = self.counts(rows.sizes.numpy())
-        return Layout.from_sizes(counts, rows.graph_of_row.device, rows.models)
+        return rows.coarser(self)
 
 
 def share(ratio: float, count: int) -> int:

@@ -224,8 +224,8 @@ class DiffPooling(nn.Module):
 @eager
 def _cluster_layout(clusters: Clusters, rows: Layout) -> Layout:
     """The layout of the coarser level; kept for the next batch if all graphs have the same number of clusters."""
-    # Training could not use tensors that were made in inference mode.
-    if clusters.ratio is not None or torch.is_inference_mode_enabled():
+    # Training could not use tensors that were made in inference mode. In a captured step, only the device knows sizes.
+    if clusters.ratio is not None or torch.is_inference_mode_enabled() or not rows.complete:
         return clusters.layout(rows)
     return _equal_layout(clusters.max_count, len(rows), rows.graph_of_row.device, rows.models)
 

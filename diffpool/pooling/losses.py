@@ -16,8 +16,12 @@ def dense_losses(
     With the graphs padded to n nodes, ‖A − SSᵀ‖_F of the whole batch is divided by B n², and the entropy is averaged
     over all B n rows, padded ones included. Padding adds nothing to either sum.
     """
-    graphs, size = len(rows), rows.largest if size is None else size
+    graphs, n = len(rows), rows.max_size if size is None else size
     link = torch.linalg.vector_norm(losses["link"])
     entropy = losses["entropy"] @ rows.device_sizes.to(losses["entropy"].dtype)
-    scale = max(graphs * size**2, 1) if normalize else 1
-    return {"link": link / scale, "entropy": entropy / max(graphs * size, 1)}
+    scale = _at_least_one(graphs * n**2) if normalize else 1
+    return {"link": link / scale, "entropy": entropy / _at_least_one(graphs * n)}
+
+
+def _at_least_one(count: int | Tensor) -> int | Tensor:
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1)

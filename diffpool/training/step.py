@@ -113,8 +113,6 @@ def make_stepper(
 
     `step` takes the parts of a `CohortBatch` of `models` models with up to `max_graphs` graphs each.
     """
-    # captured steps compute the sizes of the coarser levels on the device, without a minimum
-    capturable = not batches.on_disk and can_capture(batches)
-    if capturable and all(clusters.min_count == 1 for clusters in batches.clusters):
+    if not batches.on_disk and can_capture(batches):
         return CapturedSteps(batches, step, models, max_graphs)
     return EagerSteps(batches, step)

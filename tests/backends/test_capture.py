@@ -16,6 +16,7 @@ from diffpool.training import CohortBatches
 
 CLUSTERS = {
     "share": (Clusters(30, 0.25), Clusters(8, 0.25)),
+    "at least": (Clusters(30, 0.1, 3), Clusters(8, 0.25, 2)),
     "fixed": (Clusters(5), Clusters(2)),
     "none": (),
 }

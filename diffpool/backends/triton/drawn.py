@@ -17,13 +17,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from diffpool.backends import accelerated
-from diffpool.backends.capture import Batches, Capacity
+from diffpool.backends.capture import Batches, Capacity, coarser_rows
 from diffpool.backends.triton.gather import gather
 from diffpool.backends.triton.spmm import ANY, LONG, SHORT, spmm
 from diffpool.backends.triton.tiles import Tiles, aligned, attach, tile_rows
 from diffpool.graphs import Channel, SparseGraphs
-from diffpool.layout import Layout
-from diffpool.nn.classifier import Clusters
+from diffpool.layout import Counts, Layout
 from diffpool.segment import Csr
 
 RARE = 0.02  # the maximum share of long rows in a data set of short rows
@@ -43,9 +42,19 @@ class DeviceLayout(Layout):
         return False
 
     @property
+    def max_size(self) -> Tensor:
+        return self.device_sizes.max()
+
+    @property
     def device_starts(self) -> Tensor:
         assert self.first_rows is not None
         return self.first_rows
+
+    def coarser(self, clusters: Counts) -> DeviceLayout:
+        graphs = len(self) // self.models
+        rows = coarser_rows(clusters, self.total // self.models, graphs)
+        sizes = _counts(clusters, self.device_sizes.view(self.models, graphs))
+        return device_layout(sizes, rows, clusters.max_count)
 
 
 def device_layout(sizes: Tensor, rows: int, columns: int) -> DeviceLayout:
@@ -324,10 +333,10 @@ def _lengths(matrix: Csr, layout: Layout) -> Lengths:
     return Lengths(limit, indices.to(device))
 
 
-def _counts(clusters: Clusters, sizes: Tensor) -> Tensor:
+def _counts(clusters: Counts, sizes: Tensor) -> Tensor:
     """`Clusters.counts` on the device."""
     if clusters.ratio is None:
         return torch.full_like(sizes, clusters.max_count)
     shares = (sizes.double() * clusters.ratio).round(decimals=9).ceil()
-    at_least = sizes.clamp(max=1)  # captured steps have min_count 1
+    at_least = sizes.clamp(max=max(clusters.min_count, 1))
     return shares.to(torch.int64).maximum(at_least).clamp(max=clusters.max_count)

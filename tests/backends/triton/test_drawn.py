@@ -19,6 +19,7 @@ pytestmark = pytest.mark.triton
 CLUSTERS = {
     "share": (Clusters(30, 0.25), Clusters(8, 0.25)),
     "tiny share": (Clusters(30, 1e-12), Clusters(8, 1e-12)),
+    "at least": (Clusters(30, 0.1, 3), Clusters(8, 0.25, 2)),
     "fixed": (Clusters(5), Clusters(2)),
     "none": (),
 }

@@ -1,0 +1,66 @@
+"""Captured steps on batches from a loader: the buffers and the CUDA graph of each shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from diffpool.backends import enabled_backends
+from diffpool.backends.capture import Programs
+from diffpool.graphs import SparseGraphs
+
+EDGES = 2  # buffers hold this many times the edges of their first batch
+
+
+def can_replay(graphs: SparseGraphs, x: Tensor, device: torch.device) -> bool:
+    """Whether a step on such a batch can be captured on this device."""
+    if device.type == "cpu":
+        from diffpool.backends.triton import INTERPRETED
+
+        if not INTERPRETED:
+            return False
+    supported = x.dtype == torch.float32 == graphs.degree.dtype and x.numel() > 0
+    return supported and not graphs.channels and "triton" in enabled_backends()
+
+
+class LoaderSteps:
+    """Runs `work(graphs, x, y)` on batches; captured the second time that a shape occurs, then replayed."""
+
+    def __init__(self, work: Callable[..., Any], device: torch.device):
+        from diffpool.backends.triton import fixed
+
+        self.fixed, self.work, self.device = fixed, work, device
+        self.buffers: dict[Any, Any] = {}  # by shape
+        self.programs: Programs[Any, Any] = Programs()
+
+    def step(self, graphs: SparseGraphs, x: Tensor, y: Tensor | None) -> Any:
+        """The result of `work`, as of this call."""
+        shape = self.fixed.Shape.of(graphs, x, y)
+        edges = max(len(graphs.adj.indices), len(graphs.adj_t.indices), 1)
+        buffer = self.buffers.get(shape)
+        if buffer is None or buffer.edges < edges:
+            self.programs.forget(shape)  # it reads the buffers that are replaced
+            buffer = self.fixed.FixedBatch(shape, EDGES * edges, self.device)
+            self.buffers[shape] = buffer
+        buffer.fill(graphs, x, y)
+
+        def work() -> Any:
+            return self.work(*buffer.batch())
+
+        if self.device.type == "cpu":  # in Triton's interpreter
+            return work()
+        return copied(self.programs.run(shape, work))
+
+
+def copied(result: Any) -> Any:
+    """The result of a step with copies of its tensors, which the next step overwrites."""
+    if isinstance(result, Tensor):
+        return result.detach().clone()
+    if isinstance(result, tuple | list):
+        return type(result)(copied(part) for part in result)
+    if isinstance(result, dict):
+        return {name: copied(part) for name, part in result.items()}
+    return result

@@ -1,0 +1,130 @@
+"""Training loops of one's own as CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from diffpool.backends.steps import LoaderSteps, can_replay, copied
+from diffpool.errors import DataError
+from diffpool.graphs import SparseGraphs
+
+Step = Callable[["StepBatch"], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StepBatch:
+    """The batch that a captured step works on; `SparseGraphs.from_pyg` and the models of this package take it too."""
+
+    graphs: SparseGraphs
+    x: Tensor  # [N, F]; N may be larger than the number of nodes
+    y: Tensor | None = None  # [B, …]
+
+    @property
+    def num_graphs(self) -> int:
+        return len(self.graphs)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"a batch of captured_step has graphs, x, y and num_graphs, but no {name!r}: use batch.graphs instead of "
+            "edge_index and batch, and prepare everything else before the step"
+        )
+
+
+class CapturedStep:
+    """A function of a batch that runs as a CUDA graph; see `captured_step`."""
+
+    def __init__(self, function: Step, device: str | torch.device | None = None):
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.function, self.device = function, torch.device(device)
+        self.steps: LoaderSteps | None = None
+
+    def __call__(self, batch: Any) -> Any:
+        """The result of the function on a batch of PyTorch Geometric, or of any object with the same attributes."""
+        graphs, x, y = _read(batch)
+        if can_replay(graphs, x, self.device):
+            if self.steps is None:
+                self.steps = LoaderSteps(self._run, self.device)
+            return self.steps.step(graphs, x, y)
+        y = None if y is None else y.to(self.device)
+        return copied(self._run(graphs.to(self.device), x.to(self.device), y))
+
+    def _run(self, graphs: SparseGraphs, x: Tensor, y: Tensor | None) -> Any:
+        return self.function(StepBatch(graphs, x, y))
+
+
+@overload
+def captured_step(function: Step, *, device: str | torch.device | None = None) -> CapturedStep: ...
+@overload
+def captured_step(
+    *, device: str | torch.device | None = None
+) -> Callable[[Step], CapturedStep]: ...
+
+
+def captured_step(
+    function: Step | None = None, *, device: str | torch.device | None = None
+) -> CapturedStep | Callable[[Step], CapturedStep]:
+    """Run a function of a batch as a CUDA graph: the host launches one program instead of hundreds of operations.
+
+        optimizer = torch.optim.Adam(model.parameters(), capturable=True)   # False on a CPU
+
+        @captured_step
+        def train_step(batch):
+            logits, auxiliary = model(batch)             # a model with DiffPooling layers
+            loss = cross_entropy(logits, batch.y) + auxiliary
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        for batch in loader:                             # PyTorch Geometric's DataLoader, on the host
+            loss = train_step(batch)
+
+    The function gets a `StepBatch` with `graphs`, `x` and `y`, on the GPU. Batches may have any sizes: they are copied
+    into buffers that are somewhat larger, so few sizes occur. The function runs as it is the first time that a size
+    occurs, is captured the second time, and is replayed afterwards. On a CPU, or if the batch has double precision, it
+    always runs as it is, with the same results.
+
+    The rules of CUDA graphs apply:
+
+    - None of the function's Python code runs during a replay. Values that change, like the learning rate, must be
+      tensors. Use one captured step for training and another one for evaluation.
+    - Nothing in it may wait for the GPU: no `.item()`, no printed tensor.
+    - Rows of `x` after the last node belong to no graph. The parts of this package ignore them, and so must yours:
+      `batch.graphs.readout(h, "sum")` does, `h.sum(0)` does not.
+
+    Args:
+        function: takes a `StepBatch`; returns a tensor, a tuple, list or dict of tensors, or None. Tensors are returned
+            as copies without gradient.
+        device: where the step runs; by default, the GPU if there is one, otherwise the CPU.
+    """
+    if function is None:
+        return partial(CapturedStep, device=device)
+    return CapturedStep(function, device)
+
+
+def _read(batch: Any) -> tuple[SparseGraphs, Tensor, Tensor | None]:
+    """Graphs, features [N, F] and targets [B, …] of a batch, checked."""
+    graphs, x, y = (
+        SparseGraphs.from_pyg(batch),
+        getattr(batch, "x", None),
+        getattr(batch, "y", None),
+    )
+    if not isinstance(x, Tensor) or x.dim() != 2 or len(x) != graphs.num_nodes:
+        found = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise DataError(
+            f"expected the features of {graphs.num_nodes} nodes as x of the batch, [N, F], got {found}"
+        )
+    if y is not None and (not isinstance(y, Tensor) or y.shape[:1] != (len(graphs),)):
+        found = list(y.shape) if isinstance(y, Tensor) else type(y).__name__
+        raise DataError(
+            f"expected one row of y for each of {len(graphs)} graphs, got {found}: a captured step takes targets of "
+            "graphs only"
+        )
+    return graphs, x, y

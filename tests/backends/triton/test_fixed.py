@@ -1,0 +1,137 @@
+"""Steps on batches in fixed buffers: the same losses and gradients as on the batches themselves."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diffpool import DiffPooling, SparseGraphs, captured_step
+from diffpool.backends import use_backend
+from diffpool.nn import Clusters, DiffPool, Encoder, GraphClassifier, Sage
+
+pytestmark = pytest.mark.triton
+
+
+class Model(nn.Module):
+    """Two poolings, by a share of the nodes and by a number, and every kind of readout."""
+
+    def __init__(self, losses: Any = "paper"):
+        super().__init__()
+        self.embed = nn.ModuleList(Encoder(Sage, [i, 6, 5]) for i in (3, 5))
+        share = Encoder(Sage, [3, 4], last_order=("batch",))
+        self.first = DiffPooling(assign=share, ratio=0.4, min_clusters=2, losses=losses)
+        self.second = DiffPooling(5, 2, num_layers=1, losses=losses)
+        self.head = nn.Linear(15, 3)
+
+    def forward(self, batch: Any) -> tuple[Tensor, Tensor]:
+        graphs: Any = SparseGraphs.from_pyg(batch)
+        first = self.first(self.embed[0](graphs, batch.x), graphs, assign_x=batch.x)
+        second = self.second(self.embed[1](first.graphs, first.x), first.graphs)
+        kinds: Any = ("sum", "mean", "max")
+        readouts = [second.graphs.readout(second.x, kind) for kind in kinds]
+        return self.head(torch.cat(readouts, 1)), first.loss + second.loss
+
+
+def classifier() -> nn.Module:
+    network = GraphClassifier(
+        encoders=[Encoder(Sage, [3, 8]), Encoder(Sage, [8, 8])],
+        poolers=[DiffPool(Encoder(Sage, [3, 3]))],
+        clusters=[Clusters(max_count=3, ratio=0.5)],
+        head=nn.Linear(8, 3),
+    )
+
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, batch: Any) -> tuple[Tensor, Tensor]:
+            prediction = self.network(batch)
+            return prediction.logits, prediction.losses["link"].mean()
+
+    return Wrapped()
+
+
+def batch_of(
+    sizes: list[int], seed: int, weighted: bool = False, directed: bool = False
+) -> SimpleNamespace:
+    """Random graphs in PyTorch Geometric's format."""
+    generator = torch.Generator().manual_seed(seed)
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    dense = torch.rand(len(batch), len(batch), generator=generator) * (batch[:, None] == batch)
+    dense = torch.where(dense > 0.5, dense, 0)
+    dense = dense if directed else dense.triu(1) + dense.triu(1).T
+    edge_index = dense.nonzero().T
+    found = SimpleNamespace(
+        edge_index=edge_index,
+        batch=batch,
+        num_graphs=len(sizes),
+        x=torch.randn(len(batch), 3, generator=generator),
+        y=torch.randint(3, (len(sizes),), generator=generator),
+    )
+    if weighted:
+        found.edge_weight = dense[edge_index[0], edge_index[1]]
+    return found
+
+
+BATCHES = {
+    "plain": [batch_of([5, 9, 1], 0), batch_of([4, 2, 3], 1), batch_of([12, 7, 6], 2)],
+    "weighted": [batch_of([5, 3], 3, weighted=True), batch_of([2, 6], 4, weighted=True)],
+    "directed": [batch_of([5, 3], 5, directed=True), batch_of([7, 1], 6, directed=True)],
+    "last is smaller": [batch_of([5, 6, 4], 7), batch_of([8], 8)],
+    "many edges": [batch_of([80, 3], 9), batch_of([70, 20], 10)],
+}
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "layers": Model,
+    "layers with the losses of dense_diff_pool": lambda: Model("pyg"),
+    "classifier": classifier,
+}
+
+
+def results(model: nn.Module, batches: list[Any], device: str, captured: bool) -> list[Tensor]:
+    """The loss, logits and gradients of every batch, and the statistics at the end."""
+    model = copy.deepcopy(model).to(device)
+
+    def step(batch: Any) -> list[Tensor]:
+        logits, auxiliary = model(batch)
+        loss = F.cross_entropy(logits, batch.y) + auxiliary
+        model.zero_grad()
+        loss.backward()
+        return [loss, logits, *(p.grad for p in model.parameters())]
+
+    run = captured_step(step, device=device) if captured else step
+    found: list[Tensor] = []
+    for _ in range(3 if device == "cuda" else 1):  # as it is, captured, and replayed
+        for batch in batches:
+            given = batch if captured else moved(batch, device)
+            found += [t.detach().clone() for t in run(given)]
+    return found + [t.detach() for t in model.state_dict().values()]
+
+
+def moved(batch: SimpleNamespace, device: str) -> SimpleNamespace:
+    values = vars(batch).items()
+    return SimpleNamespace(
+        **{name: v.to(device) if isinstance(v, Tensor) else v for name, v in values}
+    )
+
+
+CASES = [("layers", kind) for kind in BATCHES]
+CASES += [(name, kind) for name in MODELS for kind in ("plain", "directed") if name != "layers"]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_a_captured_step_has_the_results_of_a_plain_one(name: str, kind: str, device: str) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name]()
+    ours = results(model, BATCHES[kind], device, captured=True)
+    with use_backend("reference"):
+        plain = results(model, BATCHES[kind], device, captured=False)
+    for found, expected in zip(ours, plain, strict=True):
+        torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-5)
