@@ -272,7 +272,7 @@ def ensembles() -> str | None:
                 run[0]["dataset"],
                 f"{run[0]['method']}, {run[0]['protocol']}",
                 run[0]["settings"]["training"].get("monitor", "loss"),
-                " and ".join(_chosen(run)),
+                "; ".join(filter(None, [_listed(_chosen(run)), *_search(run[0])])),
                 f"{mean(members):.1f}",
                 _accuracy(run),
                 f"{mean(errors):.3f}",
@@ -324,6 +324,20 @@ def _chosen(run: list[dict[str, Any]]) -> list[str]:
     points = [point for record in run for point in record["details"].get("chosen_points", ())]
     names = list(points[0]) if points else []
     return [name for name in names if any(point[name] != points[0][name] for point in points)]
+
+
+def _listed(names: list[str]) -> str:
+    """The names as in a sentence: "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _search(record: dict[str, Any]) -> list[str]:
+    """How the settings of a fold were chosen, where that differs from a hold-out with all points trained to the end."""
+    search = record["details"].get("search", {})
+    words = ["as by `diffpool tune`"] if search.get("halving") else []
+    if (folds := search.get("inner_folds", 1)) > 1:
+        words.append(f"by {folds} inner folds")
+    return words
 
 
 def reliability() -> str | None:
@@ -418,9 +432,10 @@ def _settings(records: list[dict[str, Any]]) -> str:
     first = records[0]
     if "kernel" in first["settings"]:
         return str(first["features"])
-    poolings = first["settings"]["architecture"]["poolings"]
+    poolings = sorted({record["settings"]["architecture"]["poolings"] for record in records})
     epochs = first["settings"]["training"]["epochs"]
-    counted = f"{poolings} {'pooling' if poolings == 1 else 'poolings'}, at most {epochs} epochs"
+    number = " or ".join(map(str, poolings))
+    counted = f"{number} {'pooling' if poolings == [1] else 'poolings'}, at most {epochs} epochs"
     words = [first["features"], counted]
     method, chosen = METHODS[first["method"].split(",")[0]], []  # without ", ensemble of N"
     for part, usual in (("architecture", method.architecture), ("training", method.training)):
@@ -433,8 +448,8 @@ def _settings(records: list[dict[str, Any]]) -> str:
             elif values[0] != default:
                 value = ", ".join(map(str, values[0])) if isinstance(values[0], list) else values[0]
                 words.append(f"{name} {value}")
-    words += [f"each fold's own {' and '.join(chosen)}"] if chosen else []
-    return "; ".join(words)
+    words += [f"each fold's own {_listed(chosen)}"] if chosen else []
+    return "; ".join(words + _search(first))
 
 
 def filled(text: str) -> str:

@@ -78,6 +78,14 @@ def evaluate(
         ),
     ] = None,
     inner_folds: InnerFolds = 1,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="For **nested**: choose the settings of each fold as `diffpool tune` does: try 24 points of its "
+            "search space and stop the worse half early. `--grid` and `--trials` change what is tried.",
+        ),
+    ] = False,
     cohort: Cohort = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -117,7 +125,9 @@ def evaluate(
         from diffpool.experiments import choose_protocol, needs_edges, prepared
         from diffpool.experiments import evaluate as evaluate_network
 
-        rules = choose_protocol(protocol or "tenfold", grid, settings, trials, inner_folds)
+        rules = choose_protocol(
+            protocol or "tenfold", grid, settings, trials, inner_folds, chosen if tune else None
+        )
         device_name = workers.select(device)
         with workers.executor(device, shown) as executor:
             edges = needs_edges(chosen, rules)

@@ -313,6 +313,7 @@ class NetworkRun:
             p = self.protocol
             origin["search"] = {"grid": dict(p.grid), "trials": p.trials}
             origin["search"] |= {"inner_folds": p.inner_folds, "final_runs": p.final_runs}
+            origin["search"] |= {"halving": True} if p.halving else {}
         return origin
 
     def _status(self) -> Status:

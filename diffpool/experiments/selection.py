@@ -16,6 +16,7 @@ from diffpool.training.settings import Training
 
 Point = dict[str, Any]  # settings by name
 
+TRIALS = 24  # points that `tune` tries by default
 VARIANTS = 4  # points per architecture: they are trained side by side
 MAX_POINTS = 10_000
 

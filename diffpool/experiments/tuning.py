@@ -27,7 +27,7 @@ from diffpool.experiments.methods import METHOD_SETTINGS, Method, settings_for, 
 from diffpool.experiments.network_run import NetworkRun
 from diffpool.experiments.plan import Plan, Results, Task, Trained, check_points, prepared
 from diffpool.experiments.protocols import Nested
-from diffpool.experiments.selection import MAX_POINTS, Point, rank, space_for
+from diffpool.experiments.selection import MAX_POINTS, TRIALS, Point, rank, space_for
 from diffpool.experiments.status import Notify, Watch
 from diffpool.files import atomic_write, write_json
 from diffpool.nn import GraphClassifier
@@ -45,7 +45,7 @@ from diffpool.training import (
 from diffpool.training.ensemble import mean_outputs
 from diffpool.training.model_directory import Model, Part
 
-TRIALS, MEMBERS = 24, 10
+MEMBERS = 10
 MAX_TRIALS = 1000  # if only the time limits them
 MAX_MEMBERS = 1000
 RECORDS = "record.jsonl"  # in the model directory: what `diffpool evaluate` would record

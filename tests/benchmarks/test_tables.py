@@ -220,3 +220,31 @@ def test_the_table_of_data_sets_on_disk_has_the_last_record_of_every_size(
     assert "abacus, 2 threads; torch 2; commit abc" in table
     monkeypatch.setattr(comparison_tables, "records_of", lambda source: [])
     assert comparison_tables.on_disk("on_disk") is None
+
+
+def test_the_tables_of_ensembles_say_how_settings_were_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    points = [
+        {"readout": "sum", "dropout": 0, "hidden": 8, "clip": 2.0},
+        {"readout": "max", "dropout": 0.5, "hidden": 4, "clip": 2.0},
+    ]
+    found = {"member_accuracies": [70.0, 80.0], "member_calibration_errors": [0.1, 0.3]}
+    found |= {"calibration_error": 0.1, "certain_half": 90.0, "uncertain_half": 60.0}
+    lines = []
+    for key, search in (("plain", {}), ("tuned", {"halving": True, "inner_folds": 3})):
+        for fold, poolings in enumerate((1, 2)):
+            settings = {"architecture": {"poolings": poolings}, "training": {"epochs": 5}}
+            record = {"key": key, "repeat": 0, "fold": fold, "dataset": "D", "settings": settings}
+            record |= {"method": "diffpool, ensemble of 2", "protocol": "nested", "features": "f"}
+            record |= {"accuracy": 75.0, "device": "abacus", "commit": "abc"}
+            details = {**found, "members": 2, "chosen_points": points, "search": search}
+            lines.append(json.dumps(record | {"details": details}))
+    (tmp_path / "results" / "ensembles.jsonl").write_text("\n".join(lines))
+    plain, tuned = str(tables.ensembles()).splitlines()[-2:]
+    assert "| readout, dropout and hidden |" in plain
+    assert "| readout, dropout and hidden; as by `diffpool tune`; by 3 inner folds |" in tuned
+    assert "| f; 1 or 2 poolings, at most 5 epochs |" in tables.results()
+    assert "at most 5 epochs; as by `diffpool tune`; by 3 inner folds |" in tables.results()

@@ -17,7 +17,17 @@ from diffpool.cli.commands import app
 from diffpool.data import Categories, GraphDataset, RawGraphs, embedded, single_split
 from diffpool.data.jsonl import write_jsonl
 from diffpool.errors import SettingError
-from diffpool.experiments import Nested, Status, make_grid, read_records, settings_for, tune
+from diffpool.experiments import (
+    Nested,
+    Status,
+    choose_protocol,
+    evaluate,
+    make_grid,
+    read_records,
+    settings_for,
+    tune,
+)
+from diffpool.experiments.methods import with_settings
 from diffpool.experiments.plan import Plan, member_tasks
 from diffpool.experiments.selection import draw_points
 
@@ -76,6 +86,32 @@ def test_the_ensemble_has_the_settings_of_the_selected_trials(
         rows = list(csv.DictReader(file))
     assert [int(row["trial"]) for row in rows] == [trial.number for trial in result.trials]
     assert json.loads((tmp_path / "tuning.json").read_text())["test"] == result.test
+
+
+@pytest.mark.parametrize("inner_folds", [1, 2])
+def test_a_tuned_evaluation_chooses_in_each_fold_as_tune_does_on_its_training_part(
+    inner_folds: int, dataset: GraphDataset, tmp_path: Path
+) -> None:
+    method = with_settings(METHOD, {"epochs": 8, "ensemble": 3})
+    grid = ["readout=sum,max", "hidden=4,6", "dropout=0,0.5", "clip=1,2"]
+    protocol = choose_protocol("nested", grid, trials=8, inner_folds=inner_folds, tuned=method)
+    folds = [single_split(dataset.y, seed) for seed in (0, 1)]
+    evaluate(method, dataset, protocol, out=tmp_path / "r.jsonl", folds=folds)
+    found = read_records(tmp_path / "r.jsonl")[0]
+    tune(
+        method,
+        dataset,
+        out=tmp_path / "m",
+        space=SPACE,
+        trials=8,
+        ensemble=3,
+        inner_folds=inner_folds,
+    )
+    alone = read_records(tmp_path / "m" / "record.jsonl")[0]
+    assert found.details["chosen_points"] == alone.details["chosen_points"]
+    assert found.accuracy == alone.accuracy
+    assert found.details["search"] == alone.details["search"]
+    assert found.details["search"]["halving"]
 
 
 def test_the_test_scores_are_those_of_the_saved_model(tmp_path: Path) -> None:

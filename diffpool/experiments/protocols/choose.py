@@ -13,6 +13,7 @@ from diffpool.experiments.protocols.inner_cv import InnerCV
 from diffpool.experiments.protocols.nested import Nested
 from diffpool.experiments.protocols.paper import Paper
 from diffpool.experiments.protocols.tenfold import Tenfold
+from diffpool.experiments.selection import TRIALS, space_for
 
 Protocol = Paper | Tenfold | Nested
 PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (Paper(), Tenfold(), Nested())}
@@ -25,11 +26,14 @@ def choose_protocol(
     fixed: Mapping[str, Any] | None = None,
     trials: int | None = None,
     inner_folds: int = 1,
+    tuned: Method | None = None,
 ) -> Protocol:
     """The protocol with this name.
 
     `grid`: for the protocol nested, see `parse_grid`; by default its usual grid without the `fixed` settings. `trials`:
     the number of points of the grid to try, by default all. `inner_folds`: folds of the selection, 1 for a hold-out.
+    `tuned`: choose as `tune` does for this method: in its search space unless there is a grid, by default with its
+    number of trials, and with successive halving.
     """
     if name not in PROTOCOLS:
         hint = did_you_mean(name, PROTOCOLS)
@@ -39,9 +43,10 @@ def choose_protocol(
             f"expected one of the protocols {', '.join(PROTOCOLS)}, got {name!r}{hint}"
         )
     protocol, fixed = PROTOCOLS[name], fixed or {}
-    if not isinstance(protocol, Nested) and (trials is not None or inner_folds != 1):
+    searches = trials is not None or inner_folds != 1 or tuned is not None
+    if searches and not isinstance(protocol, Nested):
         raise SettingError(
-            f"the protocol {name} takes no trials or inner folds: only nested searches over settings"
+            f"the protocol {name} takes no trials or inner folds, and does not tune: only nested searches over settings"
         )
     if isinstance(protocol, Paper):
         for setting in ("patience", "monitor"):
@@ -55,8 +60,18 @@ def choose_protocol(
             raise SettingError(
                 f"{both[0]} is given both as a setting and in the grid: remove one of them"
             )
-        usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
-        return replace(protocol, grid=given or usual, trials=trials, inner_folds=inner_folds)
+        if tuned is not None:
+            usual = space_for(tuned, list(fixed))
+            trials = TRIALS if trials is None else trials
+        else:
+            usual = tuple((name, values) for name, values in protocol.grid if name not in fixed)
+        return replace(
+            protocol,
+            grid=given or usual,
+            trials=trials,
+            inner_folds=inner_folds,
+            halving=tuned is not None,
+        )
     if grid:
         raise SettingError(
             f"the protocol {name} does not use a grid: only nested searches over settings"
