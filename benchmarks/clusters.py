@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import torch
 
 from benchmarks.cliques import cliques
 from benchmarks.contest import tidy
-from benchmarks.record import begin, finish, parser, words_of
+from benchmarks.record import begin, finish, parser, set_precision, words_of
 from diffpool.analysis import Graph, Summary, graphs_of, measure
 from diffpool.analysis.measures import structure
 from diffpool.data import GraphDataset, embedded, single_split
@@ -169,6 +171,31 @@ def train(tasks: list[Task], dataset: GraphDataset, chosen: Any, graphs: Graphs)
     }
 
 
+def one_variant(
+    name: str,
+    variant: str,
+    chosen: Any,
+    dataset: GraphDataset | None = None,
+    graphs: Graphs | None = None,
+) -> dict[str, Any]:
+    """Train and analyze the models of one variant; the data set is loaded if it is not given."""
+    start = time.perf_counter()
+    if dataset is None or graphs is None:
+        set_precision(chosen)
+        dataset = load(name, chosen.data_dir, chosen.graphs).to(chosen.device)
+        graphs = Graphs(dataset)
+    epochs = chosen.epochs or EPOCHS.get(name, 60)
+    method = settings_for("diffpool", name, epochs=epochs, **VARIANTS[variant])
+    tasks = tasks_of(method, dataset, chosen.objectives, chosen.seeds)
+    try:
+        result = train(tasks, dataset, chosen, graphs)
+    except DiffPoolError as error:  # not enough memory
+        result = {"failed": str(error)}
+    tidy()
+    print(f"{name}, C = {variant}: {time.perf_counter() - start:.0f} s", flush=True)
+    return result
+
+
 def compare(name: str, chosen: Any) -> dict[str, Any]:
     """All variants on one data set."""
     dataset = load(name, chosen.data_dir, chosen.graphs).to(chosen.device)
@@ -178,16 +205,15 @@ def compare(name: str, chosen: Any) -> dict[str, Any]:
     row["models"] = len(chosen.objectives) * chosen.seeds
     row["analyzed"] = min(chosen.analyzed, len(single_split(dataset.y.cpu(), 0).test))
     row["variants"] = {}
-    for variant in chosen.variants:
-        start = time.perf_counter()
-        method = settings_for("diffpool", name, epochs=epochs, **VARIANTS[variant])
-        tasks = tasks_of(method, dataset, chosen.objectives, chosen.seeds)
-        try:
-            row["variants"][variant] = train(tasks, dataset, chosen, graphs)
-        except DiffPoolError as error:  # not enough memory
-            row["variants"][variant] = {"failed": str(error)}
-        tidy()
-        print(f"{name}, C = {variant}: {time.perf_counter() - start:.0f} s", flush=True)
+    if chosen.jobs == 1:
+        for variant in chosen.variants:
+            row["variants"][variant] = one_variant(name, variant, chosen, dataset, graphs)
+    else:
+        context = get_context("spawn")  # a process that has used a GPU cannot be forked
+        with ProcessPoolExecutor(chosen.jobs, mp_context=context) as pool:
+            futures = [pool.submit(one_variant, name, v, chosen) for v in chosen.variants]
+            for variant, future in zip(chosen.variants, futures, strict=True):
+                row["variants"][variant] = _untimed(future.result())
     hops = settings_for("diffpool", name).architecture.layers_before
     about = Summary()
     for number in single_split(dataset.y.cpu(), 0).test[: chosen.analyzed].tolist():
@@ -206,6 +232,12 @@ def main() -> None:
     options.add_argument("--epochs", type=int, help="default: depends on the data set")
     options.add_argument("--graphs", type=int, help="use only this many graphs, chosen at random")
     options.add_argument("--analyzed", type=int, default=100, help="maximum number of test graphs")
+    options.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="number of variants at the same time, each in a process; above 1, times are not recorded",
+    )
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     chosen = begin(options)
     for what, known in (("variants", VARIANTS), ("objectives", OBJECTIVES)):
@@ -217,6 +249,11 @@ def main() -> None:
             print(f"{name}, C = {variant}: {json.dumps(_short(own))}", flush=True)
         finish("clusters", {"rows": {name: row}}, chosen)  # one record for each data set
         tidy()
+
+
+def _untimed(result: dict[str, Any]) -> dict[str, Any]:
+    """The result without its time, which other processes on the same device have lengthened."""
+    return result if "failed" in result else {**result, "epoch_s": None}
 
 
 def _short(own: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ __all__ = [
     "origin",
     "parser",
     "records_of",
+    "set_precision",
     "where",
     "words_of",
 ]
@@ -60,9 +61,14 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 def begin(options: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line and set the threads and precision of all competitors."""
     chosen = options.parse_args()
+    set_precision(chosen)
+    return chosen
+
+
+def set_precision(chosen: argparse.Namespace) -> None:
+    """Set the threads and precision of this process."""
     torch.set_num_threads(chosen.threads)
     torch.set_float32_matmul_precision("high" if chosen.precision == "tf32" else "highest")
-    return chosen
 
 
 def words_of(text: str, known: Sequence[str], what: str) -> list[str]:

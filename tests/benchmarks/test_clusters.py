@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,17 +32,37 @@ def test_the_parts_of_generated_graphs_are_cliques_and_sparse() -> None:
         assert np.isfinite(graph.distances).all()  # connected
 
 
-def test_a_tiny_run_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = "clusters --datasets cliques --graphs 40 --epochs 1 --seeds 1 --device cpu --threads 1"
-    chosen = ["--variants", "10 %,25 %; two poolings", "--objectives", "link 1,link 0"]
-    monkeypatch.setattr(sys, "argv", [*words.split(), *chosen, "--records", str(tmp_path)])
+WORDS = "clusters --datasets cliques --graphs 40 --epochs 1 --seeds 1 --device cpu --threads 1"
+
+
+def run(words: list[str], records: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The row of the record that a tiny run has written."""
+    monkeypatch.setattr(sys, "argv", [*WORDS.split(), *words, "--records", str(records)])
     clusters.main()
-    record = json.loads((tmp_path / "clusters.jsonl").read_text())
-    row = record["rows"]["cliques"]
+    lines = (records / "clusters.jsonl").read_text().splitlines()
+    found: dict[str, Any] = json.loads(lines[-1])["rows"]["cliques"]
+    return found
+
+
+def test_a_tiny_run_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = ["--variants", "10 %,25 %; two poolings", "--objectives", "link 1,link 0"]
+    row = run(chosen, tmp_path, monkeypatch)
     assert (row["graphs"], row["analyzed"], row["models"]) == (40, 4, 2)
     assert row["structure"]["unique_features"] == 1
     one, two = (row["variants"][name] for name in ("10 %", "25 %; two poolings"))
+    assert one["epoch_s"] > 0
     assert one["objectives"].keys() == {"untrained", "link 1", "link 0"}
     assert len(two["objectives"]["link 0"]["poolings"]) == 2
     assert len(one["objectives"]["link 1"]["test"]) == 1
     assert 0 <= one["objectives"]["link 1"]["poolings"][0]["planted_nmi"][0] <= 1
+
+
+def test_variants_in_processes_give_the_same_record_without_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = ["--variants", "5", "--objectives", "link 1"]
+    alone = run(chosen, tmp_path, monkeypatch)
+    together = run([*chosen, "--jobs", "2"], tmp_path, monkeypatch)
+    for result in alone["variants"].values():
+        result["epoch_s"] = None
+    assert together == alone

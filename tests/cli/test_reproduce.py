@@ -49,7 +49,7 @@ def test_a_missing_cell_is_listed_with_the_command_that_computes_it(tmp_path: Pa
     assert lines[0].startswith(
         "diffpool evaluate ENZYMES --method gin --protocol paper --seed 0 --epochs 300 "
     )
-    assert lines[0].endswith("# priority 2, 10 models")
+    assert lines[0].endswith("# priority 3, 10 models")
 
 
 def test_the_statements_of_section_44_are_printed() -> None:

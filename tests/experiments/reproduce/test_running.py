@@ -42,6 +42,22 @@ def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert all(row["training"] > 0 and row["forward"] > 0 for row in found)
 
 
+def test_the_slow_row_is_measured_after_all_other_rows_and_on_small_graphs_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {"training": 2.0, "forward": 1.0}
+    monkeypatch.setattr(running, "_measure", lambda method, dataset, steps: times)
+    measure_times(tmp_path, ["DD", "ENZYMES"], lambda name: embedded(20, rungs=3), "cpu")
+    found = [(row["dataset"], row["row"]) for row in read_lines(times_file(tmp_path))]
+    quick = ["diffpool", "graphsage", "set2set"]
+    assert found == [
+        *(("DD", row) for row in quick),
+        *(("ENZYMES", row) for row in quick),
+        ("ENZYMES", "set2set-nodes"),
+        ("DD", "set2set-nodes"),
+    ]
+
+
 def test_a_line_that_is_no_measurement_is_an_error_that_names_it(tmp_path: Path) -> None:
     path = times_file(tmp_path)
     append_line(path, {"dataset": "ENZYMES", "row": "diffpool"})
