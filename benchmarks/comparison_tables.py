@@ -225,12 +225,13 @@ def layer(source: str) -> str | None:
                     cell(result.get("rate")),
                     _bold(cell(result["ratio"], ".2f", " ×"), ours),
                     cell(result.get("mib")),
-                    cell(result.get("reserved")),
                     _bold(cell(result["memory"], ".3f", " ×"), ours),
+                    cell(result.get("reserved")),
                     str(result["lines"]),
                 ]
             )
-    titles = ["data set", "layer", "graphs per second", "/ PyG", "MiB", "reserved", "/ PyG", "lines of code"]
+    titles = ["data set", "layer", "graphs per second", "/ PyG", "MiB", "/ PyG"]
+    titles += ["MiB reserved", "lines of code"]
     return page(lines(titles, rows), notes, origins(found))
 
 

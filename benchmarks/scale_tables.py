@@ -138,6 +138,13 @@ def ray_cluster(record: dict[str, Any]) -> str:
     lines += ["", f"Ray took {median(found['start']):.0f} s to start, which is included."]
     if found["equal"]:
         lines[-1] += " The records of all runs are equal."
+    if "long" in record:
+        wall, busy = record["long"]["seconds"], record["long"]["cpu_seconds"]
+        lines[-1] += (
+            f" A run of {record['long']['epochs']} epochs took {median(wall['processes']):.0f} s and "
+            f"{median(busy['processes']):.0f} CPU seconds with `--devices cpu,cpu`, {median(wall['ray']):.0f} s and "
+            f"{median(busy['ray']):.0f} CPU seconds with Ray."
+        )
     lines += ["", "| three nodes, one is killed | seconds | result |", "|---|---|---|"]
     for command in ("evaluate", "tune"):
         run = record[command]

@@ -307,8 +307,8 @@ class SparseGraphs(_Graphs):
             for batch in DataLoader(dataset, batch_size=20):
                 prediction = model(SparseGraphs.from_pyg(batch), batch.x)
 
-        `edge_index` and, if there is one, `edge_weight` are read; with `edge_features`, also `edge_attr` [E, C]. The
-        batch of a `captured_step` has its graphs already.
+        `edge_index` and, if there is one, `edge_weight` are read; with `edge_features`, also `edge_attr` [E, C]. An
+        object with `graphs` in this format is read without conversion.
         """
         graphs = getattr(data, "graphs", None)
         if isinstance(graphs, SparseGraphs):

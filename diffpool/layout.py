@@ -115,7 +115,7 @@ class Layout:
 
     @property
     def max_size(self) -> int | Tensor:
-        """The rows of the largest graph. In a captured step, only the device knows them, and `largest` may be more."""
+        """The rows of the largest graph: a tensor if only the device knows the sizes; then `largest` may be more."""
         return self.largest
 
     @cached_property

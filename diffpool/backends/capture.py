@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -80,10 +81,17 @@ def coarser_rows(clusters: Counts, rows: int, graphs: int) -> int:
 
 def round_up(count: int) -> int:
     """Round up to one of 32, 48, 64, 80, …: multiples of 16 that grow by the factor GROWTH."""
-    capacity = 32
-    while capacity < count:
-        capacity = aligned(math.ceil(capacity * GROWTH))
-    return capacity
+    return _STEPS[bisect_left(_STEPS, count)]
+
+
+def _steps() -> list[int]:
+    steps = [32]
+    while steps[-1] < 2**50:
+        steps.append(aligned(math.ceil(steps[-1] * GROWTH)))
+    return steps
+
+
+_STEPS = _steps()
 
 
 def capacities(batches: Batches, chosen: np.ndarray) -> list[Capacity]:

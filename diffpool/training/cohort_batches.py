@@ -107,7 +107,6 @@ def _in_batches(orders: Sequence[np.ndarray], sizes: Sequence[int], max_graphs: 
     steps = max(-(-len(order) // size) for order, size in zip(orders, sizes, strict=True))
     chosen = np.full((steps, len(orders), max_graphs), -1)
     for m, (order, size) in enumerate(zip(orders, sizes, strict=True)):
-        for step in range(-(-len(order) // size)):
-            part = order[step * size : (step + 1) * size]
-            chosen[step, m, : len(part)] = part
+        whole = np.pad(order, (0, steps * size - len(order)), constant_values=-1)
+        chosen[:, m, :size] = whole.reshape(steps, size)[:, :max_graphs]
     return chosen

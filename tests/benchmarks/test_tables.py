@@ -182,7 +182,7 @@ def test_tables_are_written_where_their_markers_are(write: Any) -> None:
 def test_the_table_of_the_layer_has_a_row_for_each_model_and_the_reasons_of_failures(
     write: Any,
 ) -> None:
-    fine = {"rate": 1105.4, "mib": 63.0, "ratio": 1.0, "memory": 1.0, "lines": 34}
+    fine = {"rate": 1105.4, "mib": 63.0, "reserved": 76.0, "ratio": 1.0, "memory": 1.0, "lines": 34}
     ours = {"rate": 929.1, "mib": 8.0, "ratio": 0.841, "memory": 0.127, "lines": 15}
     failed = {"failed": "tgp is not installed", "ratio": None, "memory": None, "lines": 52}
     row = {"batch": 20, "models": {"pyg": fine, "tgp": failed, "ours": ours}}
@@ -191,9 +191,9 @@ def test_the_table_of_the_layer_has_a_row_for_each_model_and_the_reasons_of_fail
     assert table is not None
     found = [line for line in table.splitlines() if line.startswith("| A, batch 20 |")]
     assert [line.split(" | ", 2)[2] for line in found] == [
-        "1,105 | 1.00 × | 63 | 1.000 × | 34 |",
-        "– | – | – | – | 52 |",
-        "929 | **0.84 ×** | 8 | **0.127 ×** | 15 |",
+        "1,105 | 1.00 × | 63 | 1.000 × | 76 | 34 |",
+        "– | – | – | – | – | 52 |",
+        "929 | **0.84 ×** | 8 | **0.127 ×** | – | 15 |",
     ]
     assert "torch-geometric-pool on A, batch 20 (tgp is not installed)" in table
     assert comparison_tables.layer("none") is None
