@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -140,7 +140,7 @@ class Programs(Generic[K, R]):
 
     def __init__(self) -> None:
         self.known: dict[K, tuple[torch.cuda.CUDAGraph, R] | None] = {}  # None: ran once
-        self.pool = torch.cuda.graph_pool_handle() if torch.cuda.is_available() else None
+        self.pool: Any = None  # the memory that all programs share
 
     def run(self, key: K, work: Callable[[], R]) -> R:
         """Run or replay `work`. The result of a replay is that of the capture, with new values."""
@@ -157,6 +157,8 @@ class Programs(Generic[K, R]):
         self.known.pop(key, None)
 
     def _capture(self, work: Callable[[], R]) -> tuple[torch.cuda.CUDAGraph, R]:
+        if not any(self.known.values()):  # a pool ends with its last program
+            self.pool = torch.cuda.graph_pool_handle()
         program = torch.cuda.CUDAGraph()
         gc.collect()
         gc.disable()  # freeing another CUDA graph would break the capture

@@ -50,13 +50,14 @@ class CapturedStep:
         graphs, x, y = _read(batch)
         if can_replay(graphs, x, self.device):
             if self.steps is None:
-                self.steps = LoaderSteps(self._run, self.device)
+                self.steps = LoaderSteps(partial(_run, self.function), self.device)
             return self.steps.step(graphs, x, y)
         y = None if y is None else y.to(self.device)
-        return copied(self._run(graphs.to(self.device), x.to(self.device), y))
+        return copied(_run(self.function, graphs.to(self.device), x.to(self.device), y))
 
-    def _run(self, graphs: SparseGraphs, x: Tensor, y: Tensor | None) -> Any:
-        return self.function(StepBatch(graphs, x, y))
+
+def _run(function: Step, graphs: SparseGraphs, x: Tensor, y: Tensor | None) -> Any:
+    return function(StepBatch(graphs, x, y))
 
 
 @overload

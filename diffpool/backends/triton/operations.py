@@ -278,7 +278,9 @@ def encode_level(
     means = all(type(conv) is Sage for conv in first)
     if means and (isinstance(graphs, DenseGraphs) or not x.requires_grad):
         graphs.propagate_mean(x)  # computed once for both networks
-    tiles_of(graphs.layout)  # both networks read them: they must exist before the streams part
+    # both networks read these: they must exist before the streams part
+    tiles_of(graphs.layout)
+    _ = graphs.layout.device_starts
     with streams.side_stream(x) as side:
         z = encoder(graphs, x)
     scores = gnn(graphs, x, clusters)
