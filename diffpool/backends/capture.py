@@ -138,7 +138,9 @@ class Programs(Generic[K, R]):
     The first call of each key runs without capture, because it may be the only one; it also compiles the kernels.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: bool = False) -> None:
+        """With `threads`, other threads, like that of a data loader, may use the GPU during a capture."""
+        self.mode = "thread_local" if threads else "global"
         self.known: dict[K, tuple[torch.cuda.CUDAGraph, R] | None] = {}  # None: ran once
         self.pool: Any = None  # the memory that all programs share
 
@@ -157,6 +159,8 @@ class Programs(Generic[K, R]):
         self.known.pop(key, None)
 
     def _capture(self, work: Callable[[], R]) -> tuple[torch.cuda.CUDAGraph, R]:
+        from diffpool.backends.triton.streams import rejoin
+
         if not any(self.known.values()):  # a pool ends with its last program
             self.pool = torch.cuda.graph_pool_handle()
         program = torch.cuda.CUDAGraph()
@@ -164,9 +168,12 @@ class Programs(Generic[K, R]):
         gc.disable()  # freeing another CUDA graph would break the capture
         try:
             torch.cuda.synchronize()
-            # other threads, like that of a data loader, may use the GPU meanwhile
-            with torch.cuda.graph(program, pool=self.pool, capture_error_mode="thread_local"):
-                result = work()
+            with torch.cuda.graph(program, pool=self.pool, capture_error_mode=self.mode):
+                try:
+                    result = work()
+                except BaseException:
+                    rejoin()
+                    raise
         finally:
             gc.enable()
         return program, result

@@ -34,7 +34,7 @@ class LoaderSteps:
 
         self.fixed, self.work, self.device = fixed, work, device
         self.buffers: dict[Any, Any] = {}  # by shape
-        self.programs: Programs[Any, Any] = Programs()
+        self.programs: Programs[Any, Any] = Programs(threads=True)
 
     def step(self, graphs: SparseGraphs, x: Tensor, y: Tensor | None) -> Any:
         """The result of `work`, as of this call."""
