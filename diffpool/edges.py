@@ -27,9 +27,7 @@ class SortedEdges:
     adj: Csr
     adj_t: Csr  # the same object if A is symmetric
     order: Tensor  # [E]: index of the given edge for each entry of A
-    order_t: (
-        Tensor | None
-    )  # [E]: index of the entry of A for each entry of Aᵀ; None unless A was transposed
+    order_t: Tensor  # [E]: index of the entry of A for each entry of Aᵀ
 
 
 def sorted_edges(
@@ -38,12 +36,11 @@ def sorted_edges(
     sizes: Sequence[int] | np.ndarray | Tensor | None,
     batch_size: int | None,
     weight: Tensor | None,
-    transpose: bool = False,
+    unique: bool = False,
 ) -> SortedEdges:
     """Sort edges [2, E] by target and merge repeated ones; `weight` [E] in the dtype of the result.
 
-    The nodes of the graphs are described by `batch` [N] or by `sizes` [B]. `transpose`: transpose A, and keep the order
-    of its entries, even if it is symmetric; then no edge may be repeated.
+    The nodes of the graphs are described by `batch` [N] or by `sizes` [B]. `unique`: no edge may be repeated.
     """
     _check_shapes(edge_index, batch, sizes, weight)
     edge_index, device = edge_index.long(), edge_index.device
@@ -66,11 +63,12 @@ def sorted_edges(
     source, target = inside = edge_index.clamp(0, max(num_nodes - 1, 0))
     key, order = (target * num_nodes + source).sort()
     values = None if weight is None else weight.index_select(0, order)
+    key_t, order_t = _reversed(key, num_nodes).sort()
     if num_edges:
         facts["exist"] = (inside == edge_index).all()
         facts["within"] = (graph_of_node[source] == graph_of_node[target]).all()
         facts["unique"] = (key[1:] > key[:-1]).all()
-        facts["symmetric"] = _symmetric(key, values, num_nodes)
+        facts["symmetric"] = _symmetric(key, values, key_t, order_t)
         if values is not None:
             facts["weights"] = ((values >= 0) & values.isfinite()).all()
     found, known = _to_host(counts, facts)
@@ -87,42 +85,41 @@ def sorted_edges(
         check_edges(layout.sizes.numpy(), ends[0], ends[1], weights)
     symmetric = known.get("symmetric", True)
     if not known.get("unique", True):
-        if transpose:
+        if unique:
             raise DataError(
                 "expected each edge once, because edge features cannot be added up, got a duplicate edge: remove it"
             )
         key, entry = key.unique_consecutive(return_inverse=True)
         if values is not None:
             values = values.new_zeros(len(key)).index_add_(0, entry, values)
-        symmetric = bool(_symmetric(key, values, num_nodes))
-    adj = _csr(key, values, num_nodes)
-    adj_t, order_t = adj, None
-    if transpose or not symmetric:
         key_t, order_t = _reversed(key, num_nodes).sort()
-        if not symmetric:
-            values_t = None if values is None else values.index_select(0, order_t)
-            adj_t = _csr(key_t, values_t, num_nodes)
+        symmetric = bool(_symmetric(key, values, key_t, order_t))
+    adj = adj_t = _csr(key, values, num_nodes)
+    if not symmetric:
+        values_t = None if values is None else values.index_select(0, order_t)
+        adj_t = _csr(key_t, values_t, num_nodes)
     return SortedEdges(layout, adj, adj_t, order, order_t)
 
 
 def _reversed(key: Tensor, num_nodes: int) -> Tensor:
     """The keys of the reversed edges: target · N + source → source · N + target."""
-    return key % num_nodes * num_nodes + key.div(num_nodes, rounding_mode="floor")
+    n = max(num_nodes, 1)
+    return key % n * n + key.div(n, rounding_mode="floor")
 
 
-def _symmetric(key: Tensor, values: Tensor | None, num_nodes: int) -> Tensor:
-    """Whether every entry has its reverse, with the same value; `key` is sorted and has no duplicates: [] bool."""
-    backward = _reversed(key, num_nodes)
-    position = torch.searchsorted(key, backward).clamp(max=len(key) - 1)
-    same = key.index_select(0, position) == backward
+def _symmetric(key: Tensor, values: Tensor | None, key_t: Tensor, order_t: Tensor) -> Tensor:
+    """Whether A = Aᵀ: [] bool. Both keys are sorted, without duplicates."""
+    same = key_t == key
     if values is not None:
-        same &= values.index_select(0, position) == values
+        same &= values.index_select(0, order_t) == values
     return same.all()
 
 
 def _csr(key: Tensor, values: Tensor | None, num_nodes: int) -> Csr:
-    first = torch.arange(num_nodes + 1, device=key.device) * num_nodes
-    return Csr(torch.searchsorted(key, first), key % max(num_nodes, 1), values)
+    count = key.new_zeros(num_nodes + 1)
+    row = key.div(max(num_nodes, 1), rounding_mode="floor")
+    count.index_add_(0, row + 1, torch.ones_like(row))
+    return Csr(count.cumsum(0), key % max(num_nodes, 1), values)
 
 
 def _to_host(counts: Tensor, facts: dict[str, Tensor]) -> tuple[list[int], dict[str, bool]]:

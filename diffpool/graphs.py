@@ -259,7 +259,7 @@ class SparseGraphs(_Graphs):
                 f"{list(edge_attr.shape)}: give [E, C]"
             )
         edges = sorted_edges(
-            edge_index, batch, sizes, batch_size, weight, transpose=edge_attr is not None
+            edge_index, batch, sizes, batch_size, weight, unique=edge_attr is not None
         )
         layout, adj = edges.layout, edges.adj
         if adj.values is None:
@@ -271,7 +271,6 @@ class SparseGraphs(_Graphs):
             squares = spmm_forward(ones, adj.indptr, adj.indices, adj.values.square()).squeeze(1)
         channels: tuple[Channel, ...] = ()
         if edge_attr is not None:
-            assert edges.order_t is not None
             values = (
                 edge_attr.detach().to(dtype)[edges.order].view(edge_attr.shape[0], -1).T
             )  # [C, E]

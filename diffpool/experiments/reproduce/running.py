@@ -151,7 +151,8 @@ def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:
                 used.append(measured)
                 ratio = measured[kind] / base if base else None
                 cells.append(
-                    f"{measured[kind]:.3g} s" + ("" if ratio is None else f" ({ratio:.2g} ×)")
+                    f"{measured[kind]:.3g} s"
+                    + ("" if ratio is None else f" ({two_digits(ratio)} ×)")
                 )
                 facts.append(
                     {"table": "time", "dataset": name, "method": title, "kind": kind}
@@ -167,11 +168,13 @@ def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:
     for row in ("set2set", "set2set-nodes", "graphsage"):
         if factors := ratios.get(row):
             notes.append(
-                f"{ROWS[row][0]}: {fmean(factors):.2g} × the time of DiffPool in training, mean over "
+                f"{ROWS[row][0]}: {two_digits(fmean(factors))} × the time of DiffPool in training, mean over "
                 f"{len(factors)} data {'set' if len(factors) == 1 else 'sets'}."
             )
     if missing:
-        notes.append(f"Missing: {len(set(missing))} measurements ({missing[0]}, …): use --run.")
+        count = len(set(missing))
+        which = missing[0] if count == 1 else f"{missing[0]}, …"
+        notes.append(f"Missing: {count} measurement{'s' * (count > 1)} ({which}): use --run.")
     notes += [where(used)] if used else []
     caption = (
         "Running time: seconds per epoch of one model with preset settings in batches of 20 graphs, and in parentheses "
@@ -179,3 +182,8 @@ def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:
     )
     header = ["data set", *(title for title, *_ in ROWS.values())]
     return PlainTable("time", caption, header, lines, facts, tuple(notes))
+
+
+def two_digits(factor: float) -> str:
+    """A factor with two significant digits: 0.91, 1.8, 1,300."""
+    return f"{factor:.2g}" if factor < 10 else f"{float(f'{factor:.2g}'):,.0f}"

@@ -308,7 +308,7 @@ def _ratio(dataset: str, claim: str, before: Spread, after: Spread) -> str:
     ratio = (after.accuracy_sd / before.accuracy_sd) ** 2
     one_sided = float(f.cdf(ratio, after.freedom, before.freedom))
     p = 2 * min(one_sided, 1 - one_sided)
-    numbers = f"{before.accuracy_sd:.2f} → {after.accuracy_sd:.2f} points, p = {p:.2f}"
+    numbers = f"{before.accuracy_sd:.2f} → {after.accuracy_sd:.2f} points, {_p(p)}"
     return f"{dataset}: {claim}: {_verdict(ratio < 1, p)} ({numbers})."
 
 
@@ -321,8 +321,12 @@ def _difference(
     error = sqrt(before[1] ** 2 + after[1] ** 2)
     z = (after[0] - before[0]) / max(error, 1e-12)
     p = 2 * float(norm.sf(abs(z)))
-    numbers = f"{before[0]:.1f} → {after[0]:.1f} {unit}, p = {p:.2f}"
+    numbers = f"{before[0]:.1f} → {after[0]:.1f} {unit}, {_p(p)}"
     return f"{dataset}: {claim}: {_verdict(z > 0, p)} ({numbers})."
+
+
+def _p(p: float) -> str:
+    return f"p = {p:.2f}" if p >= 0.01 else "p < 0.01"
 
 
 def _verdict(agrees: bool, p: float) -> str:

@@ -76,3 +76,11 @@ def test_a_line_that_a_killed_process_left_incomplete_is_skipped(tmp_path: Path)
         file.write('{"a": ')
     append_line(path, {"a": 2})
     assert read_lines(path) == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [(0.912, "0.91"), (1.0, "1"), (1.76, "1.8"), (43.5, "44"), (1281.0, "1,300")],
+)
+def test_factors_have_two_digits(factor: float, text: str) -> None:
+    assert running.two_digits(factor) == text
