@@ -81,12 +81,23 @@ def batch_of(
     return found
 
 
+def star(leaves: int) -> SimpleNamespace:
+    """A graph whose first node is a neighbor of all others, and a path of two nodes."""
+    other = torch.arange(1, leaves + 1)
+    edges = torch.cat(
+        [torch.stack([0 * other, other]), torch.tensor([[leaves + 1], [leaves + 2]])], 1
+    )
+    found = batch_of([leaves + 1, 2], 9)
+    found.edge_index = torch.cat([edges, edges.flip(0)], 1)
+    return found
+
+
 BATCHES = {
-    "plain": [batch_of([5, 9, 1], 0), batch_of([4, 2, 3], 1), batch_of([12, 7, 6], 2)],
+    "plain": [batch_of([5, 4, 1], 0), batch_of([12, 7, 6], 2)],
     "weighted": [batch_of([5, 3], 3, weighted=True), batch_of([2, 6], 4, weighted=True)],
     "directed": [batch_of([5, 3], 5, directed=True), batch_of([7, 1], 6, directed=True)],
     "last is smaller": [batch_of([5, 6, 4], 7), batch_of([8], 8)],
-    "many edges": [batch_of([80, 3], 9), batch_of([70, 20], 10)],
+    "a node with many edges": [star(40)],
 }
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "layers": Model,
