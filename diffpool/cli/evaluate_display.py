@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from diffpool.cli.display import LINE_SECONDS
+from diffpool.cli.durations import duration
 from diffpool.experiments.status import KernelStatus, Status
 
 if TYPE_CHECKING:
@@ -144,12 +145,6 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
     low, high = min(values), max(values)
     scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
     return "".join(BLOCKS[round((value - low) * scale)] for value in values)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def print_evaluation(console: Console, evaluation: Evaluation) -> None:

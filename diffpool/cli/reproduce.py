@@ -20,7 +20,7 @@ from rich.text import Text
 
 from diffpool.cli.completion import complete_settings
 from diffpool.cli.display import LINE_SECONDS, PlainConsole, console, counted, progress_console
-from diffpool.cli.evaluate_display import duration
+from diffpool.cli.durations import duration, max_time_option
 from diffpool.cli.options import Cluster, DataDir, Devices, Quiet, Workers
 from diffpool.errors import SettingError, did_you_mean
 from diffpool.experiments.grid import parse_settings
@@ -118,11 +118,7 @@ def reproduce(
     ] = 1,
     max_time: Annotated[
         float | None,
-        typer.Option(
-            help="For **--run**: interrupt the computation after this many minutes.",
-            metavar="MINUTES",
-            show_default="no limit",
-        ),
+        max_time_option("For **--run**: interrupt the computation after this time.", plain="m"),
     ] = None,
     device: Annotated[
         str | None,
@@ -172,11 +168,11 @@ def reproduce(
 
     - `diffpool reproduce all --format html > results.html`
 
-    - `diffpool reproduce table1 --datasets ENZYMES --methods diffpool,graphsage --run --jobs 2 --max-time 10`
+    - `diffpool reproduce table1 --datasets ENZYMES --methods diffpool,graphsage --run --jobs 2 --max-time 10m`
 
     - `diffpool reproduce figures --out figures`
     """
-    _check(what, protocol, form, jobs, max_time)
+    _check(what, protocol, form, jobs)
     chosen_sets = list(SHOWN) if datasets is None else choose(datasets, DATASETS, "--datasets")
     rows = choose(methods, ROWS, "--methods")
     protocols = PROTOCOLS if protocol is None else (protocol,)
@@ -232,7 +228,7 @@ def reproduce(
         shown = progress_console(quiet, stderr=True)
         start = time.monotonic()
         failed = bool(cells) and _run(cells, workspace, jobs, max_time, shown)
-        deadline = None if max_time is None else start + 60 * max_time
+        deadline = None if max_time is None else start + max_time
         _measure(others, workspace, chosen_sets, changes, deadline, shown)
     found: list[Shown] = []
     for name in tables:
@@ -256,7 +252,7 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _check(what: str, protocol: str | None, form: str, jobs: int, max_time: float | None) -> None:
+def _check(what: str, protocol: str | None, form: str, jobs: int) -> None:
     for given, known, name in (
         (what, TARGETS, "the table"),
         (protocol, PROTOCOLS, "--protocol"),
@@ -269,8 +265,6 @@ def _check(what: str, protocol: str | None, form: str, jobs: int, max_time: floa
             )
     if not 1 <= jobs <= PARALLEL:
         raise SettingError(f"expected --jobs from 1 to {PARALLEL}, got {jobs}")
-    if max_time is not None and not max_time > 0:
-        raise SettingError(f"expected --max-time above 0 (minutes), got {max_time:g}")
 
 
 def _draw(folder: Path, out: Path, datasets: list[str] | None, computes: bool, quiet: bool) -> None:
@@ -304,10 +298,9 @@ def _run(
     """Compute the missing cells; returns whether any failed."""
     from diffpool.experiments.reproduce.run import run_cells, terminated_like_interrupted
 
-    seconds = None if max_time is None else 60 * max_time
     try:
         with terminated_like_interrupted(), progress_display(shown) as watch:
-            outcome = run_cells(cells, workspace, jobs, seconds, watch)
+            outcome = run_cells(cells, workspace, jobs, max_time, watch)
     except KeyboardInterrupt:
         shown.print("interrupted: the same command continues", soft_wrap=True)
         raise

@@ -17,7 +17,7 @@ from diffpool.cli.display import (
     print_scores,
     progress_console,
 )
-from diffpool.cli.evaluate_display import duration
+from diffpool.cli.durations import duration, max_time_option
 from diffpool.cli.exits import resumable
 from diffpool.cli.inputs import load
 from diffpool.cli.options import (
@@ -64,10 +64,8 @@ def tune(
     ] = None,
     max_time: Annotated[
         float | None,
-        typer.Option(
-            help="Stop trying settings after this many seconds; the members are trained afterwards.",
-            metavar="SECONDS",
-            show_default="no limit",
+        max_time_option(
+            "Stop trying settings after this time; the members are trained afterwards.", plain="s"
         ),
     ] = None,
     points: Annotated[str, name_option("How the settings to try are drawn", SAMPLERS)] = "spread",
@@ -109,7 +107,7 @@ def tune(
 
     - `diffpool tune graphs.jsonl --trials 12`
 
-    - `diffpool tune molecules.csv --label active --max-time 600 --ensemble 5`
+    - `diffpool tune molecules.csv --label active --max-time 10m --ensemble 5`
 
     - `diffpool tune ENZYMES --grid readout=sum,max --grid dropout=0,0.5 --inner-folds 5`
     """

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from diffpool.cli.display import counted
+from diffpool.cli.durations import duration
 from diffpool.cli.evaluate_display import (
     AnyStatus,
     add_bars,
     add_training,
-    duration,
     live_display,
     training_text,
 )

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import diffpool.cli.inputs
 from diffpool.architecture import Architecture
 from diffpool.cli.commands import app, main
-from diffpool.cli.evaluate_display import duration, line, sparkline
+from diffpool.cli.evaluate_display import line, sparkline
 from diffpool.data import GraphDataset, embedded, stratified_folds
 from diffpool.errors import SettingError, TrainingError
 from diffpool.experiments import (
@@ -732,10 +732,6 @@ def test_a_sparkline_goes_from_the_lowest_to_the_highest_value() -> None:
     assert sparkline([0.3, 0.3]) == "▁▁"
     assert len(sparkline(list(range(1000)), width=40)) == 40
     assert sparkline([*([0.0] * 999), 1.0], width=40)[-1] == "█"
-
-
-def test_durations_are_short() -> None:
-    assert [duration(s) for s in (5, 300, 7200)] == ["5 s", "5 min", "2.0 h"]
 
 
 def test_the_live_view_shows_folds_epoch_curve_and_speed(

@@ -339,7 +339,7 @@ def test_the_command_tunes_own_graphs_and_predicts(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
     for wrong, message in (
         (["--trials", "0"], "expected trials to be an integer from 1"),
-        (["--max-time", "0"], "number of seconds above 0"),
+        (["--max-time", "0m"], "(a number alone is in seconds), got '0m'"),
         (["--refit", "al"], "expected refit to be one of train, all, none, got 'al'. Did you mean"),
         (
             ["--poolings", "0", "--ratio", "0.5"],
