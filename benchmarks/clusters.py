@@ -236,7 +236,7 @@ def main() -> None:
         "--jobs",
         type=int,
         default=1,
-        help="number of variants at the same time, each in a process; above 1, times are not recorded",
+        help="variants to train at the same time, each in its own process; above 1, no times are recorded",
     )
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     chosen = begin(options)

@@ -235,6 +235,20 @@ def layer(source: str) -> str | None:
     return page(lines(titles, rows), notes, origins(found))
 
 
+def layer_ratios(source: str, model: str) -> str | None:
+    """The speed of a model relative to PyG's layer in one line, from the last record of each data set."""
+    found: dict[str, float | None] = {}  # in the order of the table
+    for record in records_of(source):
+        for name, batches in record["rows"].items():
+            for row in batches:
+                ratio = row["models"].get(model, {}).get("ratio")
+                found[name] = ratio or found.get(name)
+    texts = [
+        f"{ratio:.{2 if ratio < 2 else 1}f} × ({name})" for name, ratio in found.items() if ratio
+    ]
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]])) or None
+
+
 def _bold(text: str, ours: bool) -> str:
     return f"**{text}**" if ours and text != NOTHING else text
 

@@ -142,8 +142,8 @@ def ray_cluster(record: dict[str, Any]) -> str:
         wall, busy = record["long"]["seconds"], record["long"]["cpu_seconds"]
         lines[-1] += (
             f" A run of {record['long']['epochs']} epochs took {median(wall['processes']):.0f} s and "
-            f"{median(busy['processes']):.0f} CPU seconds with `--devices cpu,cpu`, {median(wall['ray']):.0f} s and "
-            f"{median(busy['ray']):.0f} CPU seconds with Ray."
+            f"{median(busy['processes']):.0f} CPU seconds with `--devices cpu,cpu`; with Ray, "
+            f"{median(wall['ray']):.0f} s and {median(busy['ray']):.0f} CPU seconds."
         )
     lines += ["", "| three nodes, one is killed | seconds | result |", "|---|---|---|"]
     for command in ("evaluate", "tune"):

@@ -17,6 +17,7 @@ from benchmarks.comparison_tables import (
     inference,
     kernels,
     layer,
+    layer_ratios,
     memory,
     models,
     on_disk,
@@ -201,6 +202,11 @@ TABLES: dict[str, Table] = {
     "reddit_shape": from_last("reddit_shape", reddit_shape),
     "layer": lambda: layer("layer"),
     "layer_cpu": lambda: layer("layer_cpu"),
+    "layer_eager": lambda: layer_ratios("layer", "ours"),
+    "layer_captured": lambda: layer_ratios("layer", "ours-captured"),
+    "layer_pyg": lambda: layer_ratios("layer", "ours-pyg"),
+    "layer_cpu_eager": lambda: layer_ratios("layer_cpu", "ours"),
+    "layer_cpu_pyg": lambda: layer_ratios("layer_cpu", "ours-pyg"),
     "kernels": lambda: kernels("kernels"),
     "on_disk": lambda: on_disk("on_disk"),
     "explain_fidelity": explain_tables.fidelity,
@@ -334,9 +340,9 @@ def _listed(names: list[str]) -> str:
 def _search(record: dict[str, Any]) -> list[str]:
     """How the settings of a fold were chosen, where that differs from a hold-out with all points trained to the end."""
     search = record["details"].get("search", {})
-    words = ["as by `diffpool tune`"] if search.get("halving") else []
+    words = ["with `--tune`"] if search.get("halving") else []
     if (folds := search.get("inner_folds", 1)) > 1:
-        words.append(f"by {folds} inner folds")
+        words.append(f"{folds} inner folds")
     return words
 
 
@@ -437,13 +443,14 @@ def _settings(records: list[dict[str, Any]]) -> str:
     number = " or ".join(map(str, poolings))
     counted = f"{number} {'pooling' if poolings == [1] else 'poolings'}, at most {epochs} epochs"
     words = [first["features"], counted]
+    grid = first["details"].get("search", {}).get("grid", {})  # older records do not have it
     method, chosen = METHODS[first["method"].split(",")[0]], []  # without ", ensemble of N"
     for part, usual in (("architecture", method.architecture), ("training", method.training)):
         for name, default in json.loads(json.dumps(asdict(usual))).items():
             values = [record["settings"][part].get(name, default) for record in records]
             if name in NOT_LISTED:
                 continue
-            if any(value != values[0] for value in values):
+            if name in grid or any(value != values[0] for value in values):
                 chosen.append(name)
             elif values[0] != default:
                 value = ", ".join(map(str, values[0])) if isinstance(values[0], list) else values[0]
@@ -489,6 +496,8 @@ PAGES = (
     ROOT / "docs" / "explain.md",
     ROOT / "docs" / "explore.md",
     ROOT / "docs" / "methods.md",
+    ROOT / "docs" / "migration.md",
+    ROOT / "docs" / "own-model.md",
     ROOT / "docs" / "reproduce.md",
     ROOT / "docs" / "scale.md",
     ROOT / "results" / "README.md",

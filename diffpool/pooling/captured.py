@@ -1,4 +1,4 @@
-"""Training loops of one's own as CUDA graphs."""
+"""Steps of your own training loop as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StepBatch:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
             f"a batch of captured_step has graphs, x, y and num_graphs, but no {name!r}: use batch.graphs instead of "
-            "edge_index and batch, and prepare everything else before the step"
+            "edge_index and batch, and compute everything else before the step"
         )
 
 
@@ -71,7 +71,7 @@ def captured_step(
 def captured_step(
     function: Step | None = None, *, device: str | torch.device | None = None
 ) -> CapturedStep | Callable[[Step], CapturedStep]:
-    """Run a function of a batch as a CUDA graph: the host launches one program instead of hundreds of operations.
+    """Run a function of a batch as a CUDA graph: the host launches one graph instead of hundreds of operations.
 
         optimizer = torch.optim.Adam(model.parameters(), capturable=True)   # False on a CPU
 
@@ -88,13 +88,13 @@ def captured_step(
             loss = train_step(batch)
 
     The function gets a `StepBatch` with `graphs`, `x` and `y`, on the GPU. Batches may have any sizes: they are copied
-    into buffers that are somewhat larger, so few sizes occur. The function runs as it is the first time that a size
-    occurs, is captured the second time, and is replayed afterwards. On a CPU, or if the batch has double precision, it
-    always runs as it is, with the same results.
+    into buffers that are somewhat larger, so few sizes occur. The first time that a size occurs, the function runs
+    without capture; the second time, it is captured, and afterwards replayed. On a CPU, or if the batch has double
+    precision, it always runs without capture, with the same results.
 
     The rules of CUDA graphs apply:
 
-    - None of the function's Python code runs during a replay. Values that change, like the learning rate, must be
+    - None of the function's Python code runs during a replay. Values that change, such as the learning rate, must be
       tensors. Use one captured step for training and another one for evaluation.
     - Nothing in it may wait for the GPU: no `.item()`, no printed tensor.
     - Rows of `x` after the last node belong to no graph. The parts of this package ignore them, and so must yours:

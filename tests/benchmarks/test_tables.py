@@ -233,8 +233,8 @@ def test_the_tables_of_ensembles_say_how_settings_were_chosen(
     ]
     found = {"member_accuracies": [70.0, 80.0], "member_calibration_errors": [0.1, 0.3]}
     found |= {"calibration_error": 0.1, "certain_half": 90.0, "uncertain_half": 60.0}
-    lines = []
-    for key, search in (("plain", {}), ("tuned", {"halving": True, "inner_folds": 3})):
+    lines, tuned = [], {"grid": {"clip": [2.0]}, "halving": True, "inner_folds": 3}
+    for key, search in (("plain", {}), ("tuned", tuned)):
         for fold, poolings in enumerate((1, 2)):
             settings = {"architecture": {"poolings": poolings}, "training": {"epochs": 5}}
             record = {"key": key, "repeat": 0, "fold": fold, "dataset": "D", "settings": settings}
@@ -243,8 +243,24 @@ def test_the_tables_of_ensembles_say_how_settings_were_chosen(
             details = {**found, "members": 2, "chosen_points": points, "search": search}
             lines.append(json.dumps(record | {"details": details}))
     (tmp_path / "results" / "ensembles.jsonl").write_text("\n".join(lines))
-    plain, tuned = str(tables.ensembles()).splitlines()[-2:]
+    plain, other = str(tables.ensembles()).splitlines()[-2:]
     assert "| readout, dropout and hidden |" in plain
-    assert "| readout, dropout and hidden; as by `diffpool tune`; by 3 inner folds |" in tuned
+    assert "| readout, dropout and hidden; with `--tune`; 3 inner folds |" in other
     assert "| f; 1 or 2 poolings, at most 5 epochs |" in tables.results()
-    assert "at most 5 epochs; as by `diffpool tune`; by 3 inner folds |" in tables.results()
+    own = "at most 5 epochs; each fold's own clip; with `--tune`; 3 inner folds |"
+    assert own in tables.results()
+
+
+def test_the_ratios_of_a_layer_come_from_the_last_record_of_each_data_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def record(**ratios: float) -> dict[str, Any]:
+        rows = {name: [{"models": {"ours": {"ratio": r}}}] for name, r in ratios.items()}
+        return {"rows": rows}
+
+    records = [record(A=0.714, B=3.0), record(B=10.495, C=1.5), {"rows": {"A": [{"models": {}}]}}]
+    monkeypatch.setattr(comparison_tables, "records_of", lambda source: records)
+    assert (
+        comparison_tables.layer_ratios("layer", "ours") == "0.71 × (A), 10.5 × (B) and 1.50 × (C)"
+    )
+    assert comparison_tables.layer_ratios("layer", "other") is None

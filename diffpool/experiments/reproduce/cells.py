@@ -278,6 +278,11 @@ class Cell:
             self._has_features(record) and self._has_search(record) and self._has_settings(record)
         )
 
+    def has_folds(self, record: Record) -> bool:
+        """Whether this record may be of the folds of this cell; records of earlier versions do not say so."""
+        folds = record.details.get("folds")
+        return folds is None or (folds == PUBLISHED_FOLDS.get(self.dataset)) == self.published_folds
+
     def _kernel_features(self) -> str:
         if self.data.labels and self.row.node_labels:
             return "node labels"
@@ -291,7 +296,7 @@ class Cell:
         folds = record.details.get("folds")
         if self.protocol != "nested":  # records of earlier versions do not have the digest
             return folds is None or folds not in PUBLISHED_FOLDS.values()
-        if folds is None or (folds == PUBLISHED_FOLDS.get(self.dataset)) != self.published_folds:
+        if folds is None or not self.has_folds(record):
             return False
         search = {"grid": dict(self.grid), "trials": TRIALS, "inner_folds": 1}
         return record.details.get("search") == _as_json({**search, "final_runs": FINAL_RUNS})

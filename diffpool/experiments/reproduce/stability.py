@@ -280,7 +280,7 @@ def statements(dataset: str, spreads: Mapping[str, Spread]) -> list[str]:
         _ratio(dataset, "the link loss reduces the sd of the accuracy over seeds", plain, link),
         _difference(
             dataset,
-            "with the link loss training takes longer to converge",
+            "training takes longer to converge with the link loss",
             (plain.epochs, plain.epochs_error),
             (link.epochs, link.epochs_error),
             "epochs",
@@ -331,5 +331,5 @@ def _p(p: float) -> str:
 
 def _verdict(agrees: bool, p: float) -> str:
     if p < SIGNIFICANT:
-        return "holds" if agrees else "does not hold, it is the opposite"
-    return "does not hold: no difference beyond noise"
+        return "holds" if agrees else "does not hold; the opposite is true"
+    return "does not hold; no difference beyond noise"

@@ -284,6 +284,7 @@ def _other_settings(
                 for run in runs
                 if (run.first.dataset, run.first.method) == (dataset, cell.method_title)
                 and run.complete
+                and cell.has_folds(run.first)
                 and not cell.fits(run.first)
             ]
             if others:
@@ -359,6 +360,11 @@ def _notes(
     if any(row.kind == "other" for row in rows) and protocol == "paper":
         notes.append(
             "Tuned on test folds: the settings were chosen by the accuracy that is reported, so it is too high."
+        )
+    if any(row.kind == "other" for row in rows) and protocol == "nested":
+        notes.append(
+            "Another search space: the last run on the same folds with other settings, another search space or another "
+            "way of choosing."
         )
     devices: dict[str, list[float]] = {}  # seconds of each cell
     for row in rows:

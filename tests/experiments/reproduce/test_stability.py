@@ -53,7 +53,7 @@ def test_a_claim_holds_only_beyond_noise() -> None:
     same = statements("X", {"plain": plain, "link": spread(60.1, 3.9, 50.1)})
     assert all("no difference beyond noise" in s for s in same)
     opposite = statements("X", {"plain": plain, "link": spread(50, 12, 20)})
-    assert all("it is the opposite" in s for s in opposite)
+    assert all("the opposite is true" in s for s in opposite)
     assert statements("X", {"plain": plain}) == []
 
 

@@ -98,6 +98,22 @@ def test_records_of_other_settings_have_a_row_of_their_own(tmp_path: Path) -> No
     assert tuned.text == f"63.5 ± {stdev(ACCURACIES):.1f}, best of 3"
 
 
+def test_nested_records_of_other_folds_are_in_no_row(tmp_path: Path) -> None:
+    own = cell("diffpool", hidden=8)
+    for number, digest in enumerate((own_folds := record_of(own, 0).details["folds"], "f" * 40)):
+        records = [record_of(own, fold, a + 10 * number) for fold, a in enumerate(ACCURACIES)]
+        records = [
+            replace(r, key=digest, details=r.details | {"folds": digest}, seed=7 * number)
+            for r in records
+        ]
+        append_records(tmp_path / "a.jsonl", records)
+    assert own_folds != "f" * 40
+    table = one_table(tmp_path)
+    entry = entries(table, "DiffPool, another search space")["ENZYMES"]
+    assert entry.text == f"54.5 ± {stdev(ACCURACIES):.1f}"
+    assert any(note.startswith("Another search space: the last run on") for note in table.notes)
+
+
 def test_a_trial_is_shown_only_with_its_settings(tmp_path: Path) -> None:
     write(tmp_path, "diffpool", "reproduce.changed.jsonl", epochs=2)
     assert entries(one_table(tmp_path), "DiffPool")["ENZYMES"].ours == "not run"
