@@ -1,4 +1,4 @@
-"""Atomic file writes and locks between processes."""
+"""Atomic file writes, files with a JSON object in each line, and locks between processes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from diffpool.errors import DataError, shortened
 
 fcntl: ModuleType | None
 try:
@@ -46,6 +48,41 @@ def write_json(path: Path, values: Any) -> None:
     text = json.dumps(values, indent=2, allow_nan=False) + "\n"
     with atomic_write(path) as temporary:
         temporary.write_text(text, "utf-8")
+
+
+def json_lines(content: bytes, path: Path, what: str) -> list[tuple[dict[str, Any], str]]:
+    """The JSON object in each line, and where it is, such as `r.jsonl, line 2`.
+
+    `content` is that of the file `path`. Empty lines are skipped, and so is a last line that a killed process left incomplete. Any other line that is not a
+    JSON object is a DataError, in which `what` names what was expected.
+    """
+    found = []
+    for number, line in enumerate(complete_lines(content).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            values = json.loads(line)
+            if not isinstance(values, dict):
+                raise ValueError("it is not an object")
+        except (ValueError, RecursionError) as error:
+            raise DataError(
+                f"{where}: expected {what}, got {shortened(line.decode(errors='replace'))} ({error}): "
+                "choose another file, or remove the line"
+            ) from error
+        found.append((values, where))
+    return found
+
+
+def complete_lines(content: bytes) -> bytes:
+    """JSON lines without a last line that a killed process left incomplete: the beginning of an object."""
+    end = content.rfind(b"\n") + 1
+    if content.startswith(b"{", end):
+        try:
+            json.loads(content[end:])
+        except (ValueError, RecursionError):
+            return content[:end]
+    return content
 
 
 def check_regular(path: Path) -> None:

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from diffpool import files
+from diffpool.errors import DataError
 from diffpool.files import (
     atomic_write,
+    complete_lines,
     file_lock,
+    json_lines,
     lock_open_file,
     move_into_place,
     remove_unfinished,
@@ -127,6 +130,44 @@ def test_files_left_by_a_killed_process_can_be_removed(tmp_path: Path) -> None:
 
 def test_a_missing_folder_has_nothing_to_remove(tmp_path: Path) -> None:
     remove_unfinished(tmp_path / "nowhere" / "file.txt")
+
+
+# --- JSON lines
+
+
+def test_json_lines_are_read_with_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": 2}\r\n{"a": "\u2028"}')
+    rows = json_lines(path.read_bytes(), path, "a record")
+    assert rows == [
+        ({"a": 1}, f"{path}, line 1"),
+        ({"a": 2}, f"{path}, line 3"),
+        ({"a": "\u2028"}, f"{path}, line 4"),
+    ]
+    path.write_bytes(b"")
+    assert json_lines(path.read_bytes(), path, "a record") == []
+
+
+def test_a_last_line_cut_at_any_byte_is_skipped(tmp_path: Path) -> None:
+    path, line = tmp_path / "r.jsonl", '{"a": ["\u00e9", -1.5e3, {"b": null}]}'.encode()
+    for cut in range(len(line)):
+        path.write_bytes(b'{"a": 1}\n' + line[:cut])
+        assert [values for values, _ in json_lines(path.read_bytes(), path, "a record")] == [
+            {"a": 1}
+        ]
+        assert complete_lines(path.read_bytes()) == b'{"a": 1}\n'
+    assert complete_lines(b"{}\n" + line) == b"{}\n" + line
+
+
+@pytest.mark.parametrize("line", [b"a title", b"[1]", b"3", b"\xff\xfe", b'{"a": ', b"[" * 100_000])
+def test_any_other_line_that_is_no_object_is_an_error_that_names_it(
+    tmp_path: Path, line: bytes
+) -> None:
+    path = tmp_path / "r.jsonl"
+    for end in (b"\n", b'\n{"a": 1}', b'\n{"a": ', *([] if line.startswith(b"{") else [b""])):
+        path.write_bytes(b'{"a": 1}\n' + line + end)
+        with pytest.raises(DataError, match=r"r\.jsonl, line 2: expected a record, got "):
+            json_lines(path.read_bytes(), path, "a record")
 
 
 # --- locks

@@ -1,7 +1,7 @@
 """The results file: one JSON line for each finished fold, and the lines of one run in it.
 
 Writers take turns (a lock on the file), and each appends its lines in one write. A line that a killed process left
-incomplete has no newline and is not valid JSON: readers skip it, and the next writer removes it.
+incomplete is the beginning of an object: readers skip it, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from diffpool.errors import DataError, SettingError
-from diffpool.files import check_regular, lock_open_file
+from diffpool.errors import DataError, SettingError, shortened
+from diffpool.files import check_regular, complete_lines, json_lines, lock_open_file
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,7 @@ def read_records(path: str | Path) -> list[Record]:
         return []
     except OSError as error:
         raise SettingError(f"cannot read results from {path} ({error.strerror})") from error
-    complete, _ = _complete(content)
-    return [
-        _record(line, f"{path}, line {number}")
-        for number, line in enumerate(complete.split(b"\n"), 1)
-        if line.strip()
-    ]
+    return _records(content, path)
 
 
 def append_records(path: str | Path, records: Sequence[Record]) -> None:
@@ -101,34 +96,25 @@ def append_records(path: str | Path, records: Sequence[Record]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
             content = _read(file)
-            complete, unended = _complete(content)
+            complete = complete_lines(content)
             if complete != content:
                 os.ftruncate(file, len(complete))
-            present = {_record(x, str(path)).identity for x in complete.split(b"\n") if x.strip()}
+            present = {record.identity for record in _records(complete, path)}
             new = [r for r in records if r.identity not in present]
             lines = "".join(json.dumps(asdict(r), allow_nan=False) + "\n" for r in new)
-            _write(file, (b"\n" if unended else b"") + lines.encode(), len(complete))
+            ended = complete[-1:] in (b"", b"\n")
+            _write(file, (b"" if ended else b"\n") + lines.encode(), len(complete))
     except OSError as error:
         raise SettingError(f"cannot append results to {path} ({error.strerror})") from error
 
 
-def _complete(content: bytes) -> tuple[bytes, bool]:
-    """The content up to its last complete line, and whether that line only lacks its newline."""
-    end = content.rfind(b"\n") + 1
-    rest = content[end:]
-    if not rest:
-        return content, False
-    try:
-        _record(rest, "")
-    except DataError:
-        return content[:end], False
-    return content, True
+def _records(content: bytes, path: Path) -> list[Record]:
+    return [_record(*line) for line in json_lines(content, path, "a record of `diffpool evaluate`")]
 
 
-def _record(line: bytes, where: str) -> Record:
+def _record(values: dict[str, Any], where: str) -> Record:
     try:
-        values = json.loads(line)
-        if not isinstance(values, dict) or values.keys() != NAMES:
+        if values.keys() != NAMES:
             raise ValueError("the fields do not match")
         record = Record(**values)
         if record.accuracy is None:
@@ -136,9 +122,9 @@ def _record(line: bytes, where: str) -> Record:
         else:
             float(record.accuracy)
         hash(record.identity)
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise DataError(
-            f"{where}: expected a record of `diffpool evaluate`, got {line[:40]!r} ({error}): "
+            f"{where}: expected a record of `diffpool evaluate`, got {shortened(values)} ({error}): "
             "choose another file, or remove the line"
         ) from error
     return record

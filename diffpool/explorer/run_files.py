@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from diffpool.errors import DataError
+from diffpool.files import json_lines
+
 METRICS, REPORT = "metrics.jsonl", "report.json"
 COLUMNS = ("train_loss", "train_class_loss", "validation_loss")
 ACCURACIES = ("train_accuracy", "validation_accuracy")
@@ -17,9 +20,10 @@ TRAIN, VALIDATION, TEST = range(3)
 def read_curves(directory: Path) -> dict[str, list[Any]] | None:
     """The columns of metrics.jsonl, NaN as None; None if there is no such file, or if it is damaged."""
     try:
-        lines = (directory / METRICS).read_text("utf-8").splitlines()
-        return curves_of([json.loads(line) for line in lines if line.strip()])
-    except (OSError, ValueError, AttributeError, KeyError):
+        file = directory / METRICS
+        rows = json_lines(file.read_bytes(), file, "the metrics of an epoch")
+        return curves_of([row for row, _ in rows])
+    except (OSError, DataError, KeyError):
         return None
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from diffpool.errors import DataError
+from diffpool.files import json_lines
 from diffpool.viz.figure import new_figure
-from diffpool.viz.json_lines import read_objects
 from diffpool.viz.palette import COLORS, GRAY, PALE
 
 METRICS = "metrics.jsonl"  # in a model directory
@@ -46,19 +46,19 @@ def read_curves(path: str | Path) -> Curves:
     path = Path(path)
     file = path / METRICS if path.is_dir() else path
     try:
-        rows = read_objects(file, "the metrics of an epoch")
+        rows = [row for row, _ in json_lines(file.read_bytes(), file, "the metrics of an epoch")]
     except FileNotFoundError as error:
         hint = f"{path} has no {METRICS}" if path.is_dir() else f"{path} does not exist"
         raise DataError(
             f"expected a model directory of `diffpool train`, but {hint}: choose another path"
         ) from error
-    if all("fold" in row and "key" in row for row in rows):
+    if rows and all("fold" in row and "key" in row for row in rows):
         raise DataError(
             f"{file} has results of `diffpool evaluate`, which contain no training curves: give the model directories "
             "of `diffpool train` (several, for example with different --seed, show the spread), or draw the results "
             "with `diffpool plot accuracy`"
         )
-    if not all(map(_is_epoch, rows)):
+    if not rows or not all(map(_is_epoch, rows)):
         raise DataError(
             f"{file}: expected the metrics of an epoch in each line, as in {METRICS} of `diffpool train`: "
             "choose another file"

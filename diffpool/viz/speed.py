@@ -13,8 +13,8 @@ from matplotlib.figure import SubFigure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from diffpool.errors import DataError, shortened
+from diffpool.files import json_lines
 from diffpool.viz.figure import new_figure
-from diffpool.viz.json_lines import read_objects
 from diffpool.viz.palette import PALE, series_style
 from diffpool.viz.runs import read_runs, record_files
 
@@ -56,8 +56,8 @@ def read_speeds(paths: Sequence[str | Path]) -> list[Speeds]:
     found: dict[tuple[str, str], Speeds] = {}
     others, results = set(), []
     for file in record_files(paths):
-        records = read_objects(file, "a record")
-        if not all("benchmark" in record for record in records):
+        records = [record for record, _ in json_lines(file.read_bytes(), file, "a record")]
+        if not records or not all("benchmark" in record for record in records):
             results.append(file)
             continue
         for record in records:

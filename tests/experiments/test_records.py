@@ -83,7 +83,7 @@ def test_a_line_that_only_lacks_its_newline_is_kept(path: Path) -> None:
 
 
 def test_a_file_with_other_content_is_not_changed(path: Path) -> None:
-    for text in ("# a title\n", '{"epoch": 1}\n', "[1]\n", "\x00\x00\n"):
+    for text in ("# a title\n", "# a title", '{"epoch": 1}\n', "[1]\n", "\x00\x00\n"):
         path.write_text(text)
         with pytest.raises(DataError, match=r"results\.jsonl, line 1: expected a record"):
             read_records(path)

@@ -59,6 +59,12 @@ def test_without_a_finite_loss_there_is_nothing_to_draw(tmp_path: Path) -> None:
     assert not (tmp_path / "c.png").exists()
 
 
+def test_an_epoch_that_is_being_written_is_skipped(tmp_path: Path) -> None:
+    file = training(tmp_path / "a", [2.0, 1.0]) / "metrics.jsonl"
+    file.write_bytes(file.read_bytes()[:-10])
+    assert len(read_curves(file).rows) == 1
+
+
 def test_results_of_evaluate_have_no_curves(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text('{"key": "a", "fold": 0, "accuracy": 50.0}\n')
     with pytest.raises(DataError, match="which contain no training curves: give the model"):

@@ -66,5 +66,5 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="expected a row for each data set in the records of"):
             read_speeds([write(tmp_path / "a.jsonl", {"benchmark": "cpu_step", **rows})])
     (tmp_path / "b.jsonl").write_text("{\n")
-    with pytest.raises(DataError, match="expected a record as JSON in each line"):
+    with pytest.raises(DataError, match=r"b\.jsonl, line 1: expected a record, got"):
         read_speeds([tmp_path / "b.jsonl"])

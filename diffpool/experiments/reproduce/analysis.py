@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -14,6 +13,7 @@ from diffpool.experiments.reproduce.found import SOURCE_TREE
 from diffpool.experiments.reproduce.measurements import machine
 from diffpool.experiments.reproduce.render import PlainTable
 from diffpool.experiments.reproduce.rules import OBJECTIVES, USUAL, Data, show
+from diffpool.files import json_lines
 
 FILE = "clusters.jsonl"
 COLUMNS = {"graphs", "analyzed", "seeds", "epochs", "models", "variants", "structure"}
@@ -48,16 +48,15 @@ def read_data(path: Path) -> list[Data]:
     if not path.is_file():
         return []
     found: dict[str, Data] = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for record, where in json_lines(path.read_bytes(), path, "a record of benchmarks.clusters"):
         try:
-            record = json.loads(line)
             by_name = {name: Data(name, row, record) for name, row in record["rows"].items()}
             complete = all(data.row.keys() >= COLUMNS for data in by_name.values())
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError):
             complete = False
         if not complete:
             raise DataError(
-                f"{path}, line {number}: expected a record of benchmarks.clusters, got {shortened(line)}: remove it"
+                f"{where}: expected a record of benchmarks.clusters, got {shortened(record)}: remove the line"
             )
         found |= by_name
     return list(found.values())
