@@ -53,8 +53,8 @@ def write_json(path: Path, values: Any) -> None:
 def json_lines(content: bytes, path: Path, what: str) -> list[tuple[dict[str, Any], str]]:
     """The JSON object in each line, and where it is, such as `r.jsonl, line 2`.
 
-    `content` is that of the file `path`. Empty lines are skipped, and so is a last line that a killed process left incomplete. Any other line that is not a
-    JSON object is a DataError, in which `what` names what was expected.
+    `content` is that of the file `path`. Empty lines are skipped, and so is a last line that a killed process left
+    incomplete. Any other line that is not a JSON object is a DataError, in which `what` names what was expected.
     """
     found = []
     for number, line in enumerate(complete_lines(content).split(b"\n"), 1):

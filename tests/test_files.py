@@ -134,40 +134,33 @@ def test_a_missing_folder_has_nothing_to_remove(tmp_path: Path) -> None:
 
 # --- JSON lines
 
+PATH = Path("r.jsonl")
 
-def test_json_lines_are_read_with_their_places(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text('{"a": 1}\n\n{"a": 2}\r\n{"a": "\u2028"}')
-    rows = json_lines(path.read_bytes(), path, "a record")
-    assert rows == [
-        ({"a": 1}, f"{path}, line 1"),
-        ({"a": 2}, f"{path}, line 3"),
-        ({"a": "\u2028"}, f"{path}, line 4"),
+
+def test_json_lines_are_read_with_their_places() -> None:
+    content = '{"a": 1}\n\n{"a": 2}\r\n{"a": "\u2028"}'.encode()
+    assert json_lines(content, PATH, "a record") == [
+        ({"a": 1}, "r.jsonl, line 1"),
+        ({"a": 2}, "r.jsonl, line 3"),
+        ({"a": "\u2028"}, "r.jsonl, line 4"),
     ]
-    path.write_bytes(b"")
-    assert json_lines(path.read_bytes(), path, "a record") == []
+    assert json_lines(b"", PATH, "a record") == []
 
 
-def test_a_last_line_cut_at_any_byte_is_skipped(tmp_path: Path) -> None:
-    path, line = tmp_path / "r.jsonl", '{"a": ["\u00e9", -1.5e3, {"b": null}]}'.encode()
+def test_a_last_line_cut_at_any_byte_is_skipped() -> None:
+    line = '{"a": ["\u00e9", -1.5e3, {"b": null}]}'.encode()
     for cut in range(len(line)):
-        path.write_bytes(b'{"a": 1}\n' + line[:cut])
-        assert [values for values, _ in json_lines(path.read_bytes(), path, "a record")] == [
-            {"a": 1}
-        ]
-        assert complete_lines(path.read_bytes()) == b'{"a": 1}\n'
+        content = b'{"a": 1}\n' + line[:cut]
+        assert [values for values, _ in json_lines(content, PATH, "a record")] == [{"a": 1}]
+        assert complete_lines(content) == b'{"a": 1}\n'
     assert complete_lines(b"{}\n" + line) == b"{}\n" + line
 
 
 @pytest.mark.parametrize("line", [b"a title", b"[1]", b"3", b"\xff\xfe", b'{"a": ', b"[" * 100_000])
-def test_any_other_line_that_is_no_object_is_an_error_that_names_it(
-    tmp_path: Path, line: bytes
-) -> None:
-    path = tmp_path / "r.jsonl"
+def test_any_other_line_that_is_no_object_is_an_error_that_names_it(line: bytes) -> None:
     for end in (b"\n", b'\n{"a": 1}', b'\n{"a": ', *([] if line.startswith(b"{") else [b""])):
-        path.write_bytes(b'{"a": 1}\n' + line + end)
         with pytest.raises(DataError, match=r"r\.jsonl, line 2: expected a record, got "):
-            json_lines(path.read_bytes(), path, "a record")
+            json_lines(b'{"a": 1}\n' + line + end, PATH, "a record")
 
 
 # --- locks
