@@ -64,7 +64,7 @@ class Launch:
 def check_command(words: Sequence[str]) -> None:
     """Raise an error if several processes were started for a command that trains its models in one."""
     command = next((word for word in words if not word.startswith("-")), "train")
-    if command == "train" or "RANK" not in os.environ:
+    if command == "train" or not by_torchrun():
         return
     launch = Launch.read()
     if launch is not None:
@@ -75,6 +75,11 @@ def check_command(words: Sequence[str]) -> None:
             f"torchrun started {launch.size} processes, but diffpool {command} works in one: {instead}; "
             "see docs/scale.md"
         )
+
+
+def by_torchrun() -> bool:
+    """Whether torchrun started this process, be it the only one."""
+    return "RANK" in os.environ
 
 
 def leads() -> bool:

@@ -126,7 +126,7 @@ def train(
     - `diffpool train molecules.csv --smiles smiles --label active --class-weight balanced`
     """
     chosen = settings_for(method, dataset, seed=seed, **settings)
-    check_settings(chosen, settings)
+    check_settings(chosen, settings, resume)
     if log is not None and log not in LOGS:
         raise SettingError(
             f"expected --log to be {' or '.join(LOGS)}, got {log!r}{did_you_mean(log, LOGS)}"

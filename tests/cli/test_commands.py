@@ -201,6 +201,14 @@ MISTAKES = {
         ["train", "--method", "set2set", "--entropy-weight", "0"],
         "expected no --entropy-weight with set2set",
     ),
+    "statistics of shards in a single process": (
+        ["train", "--batch-statistics", "shard"],
+        "expected no --batch-statistics without torchrun, because a single process has the whole batch: leave it out",
+    ),
+    "statistics of shards of many models": (
+        ["tune", "embedded", "--set", "batch_statistics=shard"],
+        "expected no --batch-statistics without torchrun",
+    ),
     "an integer in letters": (
         ["train", "--epochs", "three"],
         "expected --epochs to be an integer, got 'three'",

@@ -11,8 +11,11 @@ from command_line import complaint
 
 from diffpool.cli import torchrun
 from diffpool.cli.commands import main
+from diffpool.cli.options import Settings
+from diffpool.cli.setting_checks import check_settings
 from diffpool.cli.torchrun import Launch, joined
 from diffpool.errors import SettingError
+from diffpool.experiments.methods import METHODS
 
 COMPLETE = {
     "WORLD_SIZE": "2",
@@ -53,6 +56,17 @@ def test_a_launch_is_read_from_the_environment():
 def test_a_wrong_environment_is_explained(changed, message):
     with pytest.raises(SettingError, match=message):
         Launch.read({**COMPLETE, **changed})
+
+
+def test_statistics_of_shards_need_torchrun_or_a_run_to_resume(monkeypatch):
+    given = Settings(batch_statistics="shard")
+    monkeypatch.delenv("RANK", raising=False)
+    check_settings(METHODS["diffpool"], given, resume=True)
+    with pytest.raises(SettingError, match="expected no --batch-statistics without torchrun"):
+        check_settings(METHODS["diffpool"], given)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    check_settings(METHODS["diffpool"], given)
 
 
 @pytest.mark.usefixtures("started")
