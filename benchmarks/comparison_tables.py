@@ -226,7 +226,7 @@ def layer(source: str) -> str | None:
                     _bold(cell(result["ratio"], ".2f", " ×"), ours),
                     cell(result.get("mib")),
                     _bold(cell(result["memory"], ".3f", " ×"), ours),
-                    cell(result.get("reserved")),
+                    "0" if result.get("reserved") == 0 else cell(result.get("reserved")),
                     str(result["lines"]),
                 ]
             )

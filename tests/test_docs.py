@@ -246,6 +246,11 @@ def test_tables_match_the_latest_records(page):
     assert filled(text) == text
 
 
+@pytest.mark.parametrize("page", tables.PAGES, ids=str)
+def test_no_generated_number_starts_a_line_because_a_comment_there_ends_the_paragraph(page):
+    assert not re.findall(r"^<!-- generated:.*<!-- end -->", page.read_text(), re.MULTILINE)
+
+
 def test_the_code_shown_as_it_is_now_is_the_code_of_the_package():
     def lines(text):
         return "\n".join(line.strip() for line in text.splitlines() if not line.startswith("#"))

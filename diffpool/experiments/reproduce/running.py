@@ -185,5 +185,5 @@ def time_table(records: Path, datasets: Sequence[str]) -> PlainTable:
 
 
 def two_digits(factor: float) -> str:
-    """A factor with two significant digits: 0.91, 1.8, 1,300."""
-    return f"{factor:.2g}" if factor < 10 else f"{float(f'{factor:.2g}'):,.0f}"
+    """A factor with two significant digits: 0.90, 1.8, 1,300."""
+    return f"{factor:#.2g}".rstrip(".") if factor < 10 else f"{float(f'{factor:.2g}'):,.0f}"

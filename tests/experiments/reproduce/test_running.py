@@ -26,7 +26,7 @@ def test_the_table_shows_ratios_to_diffpool_and_names_what_is_missing(tmp_path: 
         append_line(times_file(tmp_path), {**values, **ORIGIN})
     table = time_table(tmp_path, ["ENZYMES", "REDDIT-MULTI-12K"])
     assert [line[0] for line in table.lines] == ["ENZYMES, training", "ENZYMES, forward"]
-    assert table.lines[0][1:] == ["2 s (1 ×)", "not run", "not run", "25 s (12 ×)"]
+    assert table.lines[0][1:] == ["2 s (1.0 ×)", "not run", "not run", "25 s (12 ×)"]
     assert any("Set2Set, a step per node: 12 ×" in note for note in table.notes)
     assert any("Missing: 2 measurements" in note for note in table.notes)
 
@@ -80,7 +80,7 @@ def test_a_line_that_a_killed_process_left_incomplete_is_skipped(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("factor", "text"),
-    [(0.912, "0.91"), (1.0, "1"), (1.76, "1.8"), (43.5, "44"), (1281.0, "1,300")],
+    [(0.904, "0.90"), (1.0, "1.0"), (9.96, "10"), (1.76, "1.8"), (43.5, "44"), (1281.0, "1,300")],
 )
 def test_factors_have_two_digits(factor: float, text: str) -> None:
     assert running.two_digits(factor) == text
