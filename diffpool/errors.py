@@ -14,6 +14,14 @@ class DataError(DiffPoolError):
     """Graphs or files are not as expected."""
 
 
+def only_on_device(name: str) -> DataError:
+    """The error of formats that need the sizes of the graphs on the host."""
+    return DataError(
+        f"expected no use of {name} in a captured step, where only the GPU knows the sizes of the graphs: use graphs "
+        "with the layers of diffpool.nn, or x_dense, adj and mask of a pooling"
+    )
+
+
 class SettingError(DiffPoolError):
     """An option has an invalid value."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from diffpool.errors import DataError
+from diffpool.errors import DataError, only_on_device
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
 from diffpool.layout import Layout, row_limits
 
@@ -20,8 +20,19 @@ def padded_rows(h: Tensor, layout: Layout) -> Tensor:
     shape = (len(layout), layout.largest)
     if layout.uniform:
         return h.unflatten(0, shape)
-    slots = h.new_zeros(shape[0] * shape[1], *h.shape[1:])
-    return slots.index_copy(0, layout.slot_of_row, h).unflatten(0, shape)
+    slots = h.new_zeros(
+        shape[0] * shape[1] + 1, *h.shape[1:]
+    )  # the last one is for rows of no graph
+    return slots.index_copy(0, layout.slots, h)[:-1].unflatten(0, shape)
+
+
+def unpadded_rows(h: Tensor, layout: Layout) -> Tensor:
+    """The reverse, [B, W, D] → [N, D]; zeros in rows of no graph."""
+    rows = h.flatten(0, 1)
+    if layout.real is None:
+        return rows.index_select(0, layout.slots)
+    found = rows.index_select(0, layout.slots.clamp(max=len(rows) - 1))
+    return torch.where(layout.real[:, None], found, 0)
 
 
 def padded_mask(layout: Layout) -> Tensor:
@@ -70,6 +81,8 @@ def edge_list(graphs: Graphs) -> tuple[Tensor, Tensor | None]:
     if isinstance(graphs, SparseGraphs):
         return graphs.edge_index, graphs.edge_weight
     layout = graphs.layout
+    if layout.sizes.is_meta:
+        raise only_on_device("edge_index")
     device = layout.graph_of_row.device
     pairs = int(layout.sizes.square().sum())
     count = row_limits(layout, layout)  # [K]: nodes of the same graph

@@ -118,6 +118,11 @@ class Layout:
         """The rows of the largest graph: a tensor if only the device knows the sizes; then `largest` may be more."""
         return self.largest
 
+    @property
+    def slots(self) -> Tensor:
+        """[N] int64: `slot_of_row`, also if only the device knows the sizes."""
+        return self.slot_of_row
+
     @cached_property
     def device_starts(self) -> Tensor:
         """[B] int64: the starts, on the device."""

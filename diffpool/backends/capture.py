@@ -147,8 +147,9 @@ class Programs(Generic[K, R]):
     def run(self, key: K, work: Callable[[], R]) -> R:
         """Run or replay `work`. The result of a replay is that of the capture, with new values."""
         if key not in self.known:
-            self.known[key] = None
-            return work()
+            result = work()
+            self.known[key] = None  # not if it failed: a capture must find all kernels and states
+            return result
         program = self.known[key]
         if program is None:
             program = self.known[key] = self._capture(work)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from diffpool.backends import enabled_backends
 from diffpool.backends.capture import Programs
+from diffpool.errors import DataError
 from diffpool.graphs import SparseGraphs
 
 EDGES = 2  # buffers hold this many times the edges of their first batch
@@ -23,7 +24,8 @@ def can_replay(graphs: SparseGraphs, x: Tensor, device: torch.device) -> bool:
         if not INTERPRETED:
             return False
     supported = x.dtype == torch.float32 == graphs.degree.dtype and x.numel() > 0
-    return supported and not graphs.channels and "triton" in enabled_backends()
+    plain = graphs.layout.complete and graphs.layout.models == 1 and not graphs.channels
+    return supported and plain and not graphs.prepared.what and "triton" in enabled_backends()
 
 
 class LoaderSteps:
@@ -43,24 +45,37 @@ class LoaderSteps:
         buffer = self.buffers.get(shape)
         if buffer is None or buffer.edges < edges:
             self.programs.forget(shape)  # it reads the buffers that are replaced
-            buffer = self.fixed.FixedBatch(shape, EDGES * edges, self.device)
+            with torch.inference_mode(False):  # so that later steps may write to them, in any mode
+                buffer = self.fixed.FixedBatch(shape, EDGES * edges, self.device)
             self.buffers[shape] = buffer
         buffer.fill(graphs, x, y)
 
         def work() -> Any:
-            return self.work(*buffer.batch())
+            # without gradient: a program keeps its result, and with it would keep what its gradient needs
+            return changed(self.work(*buffer.batch()), Tensor.detach)
 
-        if self.device.type == "cpu":  # in Triton's interpreter
-            return work()
-        return copied(self.programs.run(shape, work))
+        interpreted = self.device.type == "cpu"
+        return copied(work() if interpreted else self.programs.run(shape, work))
 
 
 def copied(result: Any) -> Any:
     """The result of a step with copies of its tensors, which the next step overwrites."""
+    return changed(result, lambda tensor: tensor.detach().clone())
+
+
+def changed(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The result of a step with other tensors."""
     if isinstance(result, Tensor):
-        return result.detach().clone()
-    if isinstance(result, tuple | list):
-        return type(result)(copied(part) for part in result)
+        return change(result)
     if isinstance(result, dict):
-        return {name: copied(part) for name, part in result.items()}
-    return result
+        return {name: changed(part, change) for name, part in result.items()}
+    if isinstance(result, tuple | list):
+        parts = [changed(part, change) for part in result]
+        named = hasattr(result, "_fields")  # a NamedTuple
+        return type(result)(*parts) if named else type(result)(parts)
+    if result is None or isinstance(result, bool | int | float | str):
+        return result
+    raise DataError(
+        "expected tensors, or a tuple, list or dict of them, as the result of a captured step, got "
+        f"{type(result).__name__}: return its tensors"
+    )

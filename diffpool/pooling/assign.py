@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from diffpool.errors import DataError, SettingError
-from diffpool.exchange import padded_adj, padded_mask, padded_rows
+from diffpool.exchange import padded_adj, padded_mask, padded_rows, unpadded_rows
 from diffpool.graphs import DenseGraphs, Graphs
 from diffpool.layout import Layout
 from diffpool.nn.encoder import Encoder
@@ -60,7 +60,7 @@ def _of_matrices(assign: nn.Module, graphs: Graphs, x: Tensor) -> Tensor:
         )
     rows = graphs.layout
     logits = assign(padded_rows(x, rows), padded_adj(graphs).to(x.dtype), padded_mask(rows))
-    return logits.flatten(0, 1).index_select(0, rows.slot_of_row)
+    return unpadded_rows(logits, rows)
 
 
 @eager

@@ -32,7 +32,7 @@ class StepBatch:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
             f"a batch of captured_step has graphs, x, y and num_graphs, but no {name!r}: use batch.graphs instead of "
-            "edge_index and batch, and compute everything else before the step"
+            "edge_index and batch, and make other numbers of nodes and graphs columns of x and y"
         )
 
 
@@ -54,6 +54,14 @@ class CapturedStep:
             return self.steps.step(graphs, x, y)
         y = None if y is None else y.to(self.device)
         return copied(_run(self.function, graphs.to(self.device), x.to(self.device), y))
+
+    def __get__(self, instance: object, owner: type) -> CapturedStep:
+        if instance is not None:
+            raise DataError(
+                "expected a function of a batch, got a method: write `self.step = captured_step(self.step)` in "
+                "__init__ instead of the decorator"
+            )
+        return self
 
 
 def _run(function: Step, graphs: SparseGraphs, x: Tensor, y: Tensor | None) -> Any:
@@ -127,5 +135,10 @@ def _read(batch: Any) -> tuple[SparseGraphs, Tensor, Tensor | None]:
         raise DataError(
             f"expected one row of y for each of {len(graphs)} graphs, got {found}: a captured step takes targets of "
             "graphs only"
+        )
+    if torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad)):
+        raise DataError(
+            f"expected {'x' if x.requires_grad else 'y'} without gradient, got one that requires it: compute it in the "
+            "step, or detach it"
         )
     return graphs, x, y

@@ -8,7 +8,7 @@ from functools import cached_property
 from torch import Tensor
 
 from diffpool.errors import DataError
-from diffpool.exchange import edge_list, padded_adj, padded_mask, padded_rows
+from diffpool.exchange import edge_list, padded_adj, padded_mask, padded_rows, unpadded_rows
 from diffpool.graphs import DenseGraphs
 from diffpool.nn.poolers import Assignment
 from diffpool.pooling.eager import eager
@@ -87,7 +87,7 @@ class PoolingOutput:
         x = x + out.lift(h)                                  # [N, D], as in a U-Net
         """
         if h.dim() == 3:
-            h = h.flatten(0, 1).index_select(0, self.graphs.layout.slot_of_row)
+            h = unpadded_rows(h, self.graphs.layout)
         if h.shape[:1] != self.x.shape[:1]:
             raise DataError(
                 f"expected one row for each of {self.x.shape[0]} clusters, got {list(h.shape)}: lift takes features "

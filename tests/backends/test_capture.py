@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from diffpool.backends.capture import Capacity, capacities
+from diffpool.backends.capture import Capacity, Programs, capacities
 from diffpool.baselines.prepare import prepare
 from diffpool.data import embedded
 from diffpool.experiments import METHODS
@@ -62,3 +62,11 @@ def test_a_capacity_holds_the_precomputed_coarser_graphs() -> None:
         ):
             assert np.where(step >= 0, sizes[step], 0).sum(1).max() <= rows
     assert len(set(found)) < 12
+
+
+def test_a_first_run_that_fails_is_not_followed_by_a_capture() -> None:
+    """A capture would record what only a first run does, like the initialization of an optimizer's state."""
+    programs: Programs[str, float] = Programs()
+    with pytest.raises(ZeroDivisionError):
+        programs.run("a", lambda: 1 / 0)
+    assert programs.run("a", lambda: 1 / 2) == 0.5

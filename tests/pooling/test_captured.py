@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -72,6 +72,33 @@ def test_results_are_copies_without_gradient() -> None:
     assert found["nothing"] is None
 
 
+class Found(NamedTuple):
+    total: Tensor
+    rows: Tensor
+
+
+def test_named_tuples_are_results_too() -> None:
+    step = captured_step(lambda b: (Found(b.x.sum(), b.x), b.x.max(1)), device="cpu")
+    found, largest = step(batch())
+    assert type(found) is Found
+    assert found.total == 28
+    assert largest.indices.tolist() == [1, 1, 1, 1]
+
+
+def test_a_result_of_another_type_is_an_error() -> None:
+    with pytest.raises(DataError, match="of a captured step, got StepBatch: return its tensors"):
+        captured_step(lambda given: given, device="cpu")(batch())
+
+
+def test_a_method_is_an_error() -> None:
+    class Trainer:
+        @captured_step
+        def step(self, given: StepBatch) -> None: ...
+
+    with pytest.raises(DataError, match=r"write `self\.step = captured_step\(self\.step\)`"):
+        Trainer().step(batch())
+
+
 def test_a_model_trains() -> None:
     torch.manual_seed(0)
     pool, head = DiffPooling(2, num_clusters=2), torch.nn.Linear(2, 2)
@@ -103,6 +130,8 @@ def test_a_model_trains() -> None:
             "one row of y for each of 2 graphs, got .*4.*: a captured step takes",
         ),
         ({"y": [0, 1]}, "got list"),
+        ({"x": torch.ones(4, 2, requires_grad=True)}, "expected x without gradient"),
+        ({"y": torch.ones(2, requires_grad=True)}, "expected y without gradient"),
     ],
 )
 def test_a_batch_that_does_not_fit_is_an_error(changes: dict[str, Any], message: str) -> None:

@@ -21,6 +21,7 @@ from diffpool.backends.capture import Batches, Capacity, coarser_rows
 from diffpool.backends.triton.gather import gather
 from diffpool.backends.triton.spmm import ANY, LONG, SHORT, spmm
 from diffpool.backends.triton.tiles import Tiles, aligned, attach, tile_rows
+from diffpool.errors import only_on_device
 from diffpool.graphs import Channel, SparseGraphs
 from diffpool.layout import Counts, Layout
 from diffpool.segment import Csr
@@ -44,6 +45,12 @@ class DeviceLayout(Layout):
     @property
     def max_size(self) -> Tensor:
         return self.device_sizes.max()
+
+    @property
+    def slots(self) -> Tensor:
+        assert self.real is not None
+        count = len(self) * self.largest
+        return torch.where(self.real, self.graph_of_row * self.largest + self.index_in_graph, count)
 
     @property
     def device_starts(self) -> Tensor:
@@ -73,7 +80,7 @@ def device_layout(sizes: Tensor, rows: int, columns: int) -> DeviceLayout:
         largest=columns,
         graph_of_row=graph_of_row,
         index_in_graph=index_in_graph,
-        slot_of_row=index_in_graph,
+        slot_of_row=index_in_graph,  # not read; see `slots`
         device_sizes=sizes.view(-1),
         complete=False,
         real=real,
@@ -145,6 +152,10 @@ class DrawnGraphs(SparseGraphs):
     )  # cached: features and their means
     lengths: Lengths = field(default_factory=Lengths)  # of the rows of A
     lengths_t: Lengths = field(default_factory=Lengths)  # and of Aᵀ
+
+    @property
+    def edge_index(self) -> Tensor:
+        raise only_on_device("graphs.edge_index")
 
     @property
     def first_edges(self) -> Tensor:
