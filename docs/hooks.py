@@ -29,6 +29,7 @@ REFERENCE = {
     for name in (
         "diffpool",
         "diffpool.nn",
+        "diffpool.pooling",
         "diffpool.data",
         "diffpool.analysis",
         "diffpool.attribution",

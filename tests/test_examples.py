@@ -31,7 +31,7 @@ def test_nodes_are_classified_by_distant_nodes_of_their_community():
     assert pooled > flat + 0.1
 
 
-@pytest.mark.parametrize("name", ["pyg_loop", "gatv2"])
+@pytest.mark.parametrize("name", ["pyg_loop", "captured_loop", "gatv2"])
 def test_a_model_of_pyg_with_pooling_learns(name):
     pytest.importorskip("torch_geometric")
     assert example(name).main(num_graphs=100, epochs=5) > 0.6  # three classes

@@ -152,12 +152,24 @@ class Programs(Generic[K, R]):
             return result
         program = self.known[key]
         if program is None:
-            program = self.known[key] = self._capture(work)
+            program = self.known[key] = self._captured(work)
         program[0].replay()
         return program[1]
 
     def forget(self, key: K) -> None:
         self.known.pop(key, None)
+
+    def _captured(self, work: Callable[[], R]) -> tuple[torch.cuda.CUDAGraph, R]:
+        try:
+            return self._capture(work)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            error.add_note(
+                "This happened in the capture of a CUDA graph. Nothing may wait for the GPU there, such as .item() or "
+                "print, and the optimizer must be capturable. Start a new process after correcting it."
+            )
+            raise
 
     def _capture(self, work: Callable[[], R]) -> tuple[torch.cuda.CUDAGraph, R]:
         from diffpool.backends.triton.streams import rejoin

@@ -97,16 +97,18 @@ def captured_step(
 
     The function gets a `StepBatch` with `graphs`, `x` and `y`, on the GPU. Batches may have any sizes: they are copied
     into buffers that are somewhat larger, so few sizes occur. The first time that a size occurs, the function runs
-    without capture; the second time, it is captured, and afterwards replayed. On a CPU, or if the batch has double
-    precision, it always runs without capture, with the same results.
+    without capture; the second time, it is captured, and afterwards replayed. On a CPU, or if `x` is not in
+    float32, it always runs without capture, with the same results.
 
     The rules of CUDA graphs apply:
 
     - None of the function's Python code runs during a replay. Values that change, such as the learning rate, must be
-      tensors. Use one captured step for training and another one for evaluation.
+      tensors. `zero_grad`, `backward` and the optimizer's `step` belong in the function, and so does `torch.autocast`.
+      Use one captured step for training and another one for evaluation.
     - Nothing in it may wait for the GPU: no `.item()`, no printed tensor.
     - Rows of `x` after the last node belong to no graph. The parts of this package ignore them, and so must yours:
-      `batch.graphs.readout(h, "sum")` does, `h.sum(0)` does not.
+      `batch.graphs.readout(h, "sum")` does, `h.sum(0)` and `nn.BatchNorm1d` do not.
+    - Every number of graphs in a batch is captured separately: keep the batch size fixed.
 
     Args:
         function: takes a `StepBatch`; returns a tensor, a tuple, list or dict of tensors, or None. Tensors are returned

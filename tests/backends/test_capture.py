@@ -70,3 +70,18 @@ def test_a_first_run_that_fails_is_not_followed_by_a_capture() -> None:
     with pytest.raises(ZeroDivisionError):
         programs.run("a", lambda: 1 / 0)
     assert programs.run("a", lambda: 1 / 2) == 0.5
+
+
+def test_an_error_in_a_capture_says_what_is_not_possible_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    programs: Programs[str, int] = Programs()
+    programs.run("a", lambda: 1)
+
+    def fails(self: object, work: object) -> None:
+        raise RuntimeError("operation failed due to a previous error during capture")
+
+    monkeypatch.setattr(Programs, "_capture", fails)
+    with pytest.raises(RuntimeError) as caught:
+        programs.run("a", lambda: 1)
+    assert "Nothing may wait for the GPU there, such as .item()" in caught.value.__notes__[0]
