@@ -1,9 +1,9 @@
-"""Text that is safe to show: names in the data must not control the terminal."""
+"""Text that is safe to show: names in the data must not control the terminal or a spreadsheet program."""
 
 from __future__ import annotations
 
 import re
-from typing import TextIO
+from typing import Any, TextIO
 
 # Control characters, and characters that reverse the direction of text: a terminal would act on them.
 UNPRINTABLE = re.compile(
@@ -14,6 +14,17 @@ UNPRINTABLE = re.compile(
 def printable(text: str) -> str:
     """The text with control characters as escapes such as \\x1b."""
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def csv_cell(value: Any) -> Any:
+    """The value; text that a spreadsheet program would execute as a formula is prefixed with an apostrophe."""
+    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return value
+    try:
+        float(value)  # -1 and +0.5 are numbers
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 class PrintableFile:

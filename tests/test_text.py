@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from diffpool.text import PrintableFile, printable
+from diffpool.text import PrintableFile, csv_cell, printable
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,13 @@ from diffpool.text import PrintableFile, printable
 )
 def test_control_characters_are_escapes(text: str, expected: str) -> None:
     assert printable(text) == expected
+
+
+def test_text_that_a_spreadsheet_program_would_execute_gets_an_apostrophe() -> None:
+    words = ("=x", "+x", "@x", "-x", "\tx", "\rx")
+    assert [csv_cell(word) for word in words] == [f"'{word}" for word in words]
+    others = ("-1", "+1e5", "a=b", "", -1.0, None)
+    assert [csv_cell(value) for value in others] == list(others)
 
 
 def test_lines_for_a_terminal_end_as_they_should() -> None:

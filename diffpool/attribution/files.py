@@ -10,6 +10,7 @@ from pathlib import Path
 from diffpool.attribution.explanation import Explanation
 from diffpool.errors import SettingError
 from diffpool.files import atomic_write
+from diffpool.text import csv_cell
 
 FORMS = (".jsonl", ".csv")
 COLUMNS = ("graph", "target", "output", "level", "what", "node", "other", "score", "share")
@@ -49,7 +50,7 @@ def _rows(explanation: Explanation) -> Iterator[tuple[object, ...]]:
     """A row for each node, cluster and edge."""
     own = explanation
     name = own.target if own.target_name is None else own.target_name
-    first = (own.graph, name, f"{own.output:.6g}")
+    first = (own.graph, csv_cell(name), f"{own.output:.6g}")
     for number, level in enumerate(own.levels):
         what = "cluster" if number else "node"
         for node, (score, share) in enumerate(zip(level.nodes, level.shares, strict=True)):

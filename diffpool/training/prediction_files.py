@@ -16,6 +16,7 @@ from diffpool.data import RawGraphs
 from diffpool.data.raw import Skipped
 from diffpool.errors import DataError
 from diffpool.files import atomic_write
+from diffpool.text import csv_cell
 from diffpool.training.model_directory import ModelCard
 from diffpool.training.predict import TrainedModel, Unseen, add_counts
 from diffpool.training.prediction_scores import PredictionScores
@@ -89,7 +90,7 @@ def _write(
             header = list(raw.columns)
             if form == "csv" and count == 0:
                 shown = [names[name] for name in header]
-                writer.writerow(["graph", *map(_cell, shown), *map(_cell, reserved[1:])])
+                writer.writerow(["graph", *map(csv_cell, shown), *map(csv_cell, reserved[1:])])
         if new := raw.columns.keys() - set(header):
             raise DataError(
                 f"graphs {count} to {count + len(raw) - 1} have a column {min(new)!r}, which the first graphs lack: "
@@ -112,7 +113,7 @@ def _write(
                 columns = [given[name][g] for name in header]
                 label = [] if card.regression else [card.class_names[int(row.argmax())]]
             if form == "csv":
-                writer.writerow([count, *map(_cell, columns), *map(_cell, label), *numbers])
+                writer.writerow([count, *map(csv_cell, columns), *map(csv_cell, label), *numbers])
             else:
                 found_numbers = [n and float(n) for n in numbers]
                 values = [count, *map(_json_value, columns), *label, *found_numbers]
@@ -151,17 +152,6 @@ def _in_order(raw: RawGraphs) -> list[int | Skipped]:
 
 def _position(row: int | Skipped) -> tuple[int, int]:
     return (row.index, 0) if isinstance(row, Skipped) else (row, 1)
-
-
-def _cell(value: Any) -> Any:
-    """The value; text that a spreadsheet program would execute as a formula is prefixed with an apostrophe."""
-    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
-        return value
-    try:
-        float(value)  # -1 and +0.5 are numbers
-    except ValueError:
-        return f"'{value}"
-    return value
 
 
 def _own_columns(card: ModelCard) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,13 @@ def test_csv_has_a_row_for_every_node_cluster_and_edge(tmp_path: Path) -> None:
     assert [[int(row["node"]), int(row["other"])] for row in edges] == own.levels[
         0
     ].edges.T.tolist()
+
+
+def test_a_class_cannot_become_a_formula_in_csv(tmp_path: Path) -> None:
+    found = explain(model(), raw_graphs((4,)))
+    write_explanations([replace(own, target_name="=1+1") for own in found], tmp_path / "e.csv")
+    with (tmp_path / "e.csv").open(newline="") as file:
+        assert {row["target"] for row in csv.DictReader(file)} == {"'=1+1"}
 
 
 def test_wrong_files_are_explained(tmp_path: Path) -> None:
