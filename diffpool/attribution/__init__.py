@@ -6,7 +6,7 @@ from diffpool.lazy import lazy_names
 
 if TYPE_CHECKING:
     from diffpool.attribution.collection import explain, iter_explanations
-    from diffpool.attribution.explanation import Explanation, LevelScores, spread
+    from diffpool.attribution.explanation import Explanation, LevelScores, first_choices, spread
     from diffpool.attribution.files import check_explanations_file, write_explanations
     from diffpool.attribution.gated import GatedGraphs
     from diffpool.attribution.gradients import LevelGradients, integrated_gradients
@@ -23,6 +23,7 @@ __all__ = [
     "LevelScores",
     "check_explanations_file",
     "explain",
+    "first_choices",
     "induced",
     "integrated_gradients",
     "iter_explanations",
@@ -35,7 +36,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "collection": "explain iter_explanations",
-        "explanation": "Explanation LevelScores spread",
+        "explanation": "Explanation LevelScores first_choices spread",
         "files": "check_explanations_file write_explanations",
         "gated": "GatedGraphs",
         "gradients": "LevelGradients integrated_gradients",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diffpool.attribution.explanation import Explanation, LevelScores, spread
+from diffpool.attribution.explanation import Explanation, LevelScores, first_choices, spread
 from diffpool.attribution.gated import edge_targets
 from diffpool.attribution.gradients import LevelGradients, Score, integrated_gradients
 from diffpool.attribution.inputs import LevelInputs
@@ -232,12 +232,7 @@ class _Batch:
         return found
 
     def _members(self, g: int) -> list[np.ndarray]:
-        """The cluster of each input node after each pooling, [n]: the first choice of its cluster before."""
-        found: list[np.ndarray] = []
-        for s in self._poolings(g):
-            first = s.argmax(1) if s.size else np.zeros(len(s), np.int64)
-            found.append(first[found[-1]] if found else first)
-        return found
+        return first_choices(self._poolings(g))
 
     def _poolings(self, g: int) -> list[np.ndarray]:
         """S₁, S₂, … of a graph."""

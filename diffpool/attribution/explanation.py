@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,16 @@ class Explanation:
             facts["target"] = self.target
             facts["prediction"] = float(f"{self.output:.6g}")
         return {**facts, "levels": [level.to_json() for level in self.levels]}
+
+
+def first_choices(assignments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The cluster of each input node after each pooling, [n]: the first choice of its cluster before."""
+    found: list[np.ndarray] = []
+    for s in assignments:
+        # a graph without nodes has no columns
+        first = s.argmax(1) if s.size else np.zeros(len(s), np.int64)
+        found.append(first[found[-1]] if found else first)
+    return found
 
 
 def spread(scores: np.ndarray, s: np.ndarray, members: np.ndarray, how: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffpool.attribution import Explanation
+from diffpool.attribution import Explanation, first_choices
 from diffpool.data import RawGraphs
 from diffpool.data.molecules import ATOM_LABELS
 from diffpool.errors import ModelError, cut
@@ -204,12 +204,7 @@ def text(value: Any) -> str:
 
 def used_clusters(assignments: list[np.ndarray]) -> list[int]:
     """The number of clusters of each pooling that are the first choice of some node."""
-    kept, counts = np.arange(len(assignments[0]) if assignments else 0), []
-    for s in assignments:
-        # a graph without nodes has no columns
-        kept = np.unique(s[kept].argmax(1)) if s.size else np.zeros(0, np.int64)
-        counts.append(len(kept))
-    return counts
+    return [len(np.unique(clusters)) for clusters in first_choices(assignments)]
 
 
 def edges_of(raw: RawGraphs, graph: int) -> tuple[np.ndarray, np.ndarray]:

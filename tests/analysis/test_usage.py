@@ -7,7 +7,7 @@ import pytest
 from analysis.drawn import hard
 
 from diffpool.analysis import composed, usage_measures
-from diffpool.viz.hierarchy import ordered
+from diffpool.attribution import first_choices
 
 
 def test_used_clusters_and_their_sizes() -> None:
@@ -44,21 +44,13 @@ def test_later_assignments_are_those_of_the_input_nodes() -> None:
     assert after_two.argmax(1).tolist() == [1, 0, 1, 1]
 
 
-def by_level(first: np.ndarray, second: np.ndarray) -> list[int]:
-    """The cluster of each node after the second pooling, as pictures show it: its column of S₂."""
-    found = ordered(len(first), [first, second])
-    return found.columns[2][found.clusters[1][found.clusters[0]]].tolist()
-
-
 def test_the_first_choice_of_both_poolings_is_that_of_every_level_if_they_are_hard() -> None:
-    first, second = hard([3, 1, 0, 1, 2, 3], clusters=4), hard([1, 0, 0, 2], clusters=3)
-    assert composed([first, second])[1].argmax(1).tolist() == by_level(first, second)
+    poolings = [hard([3, 1, 0, 1, 2, 3], clusters=4), hard([1, 0, 0, 2], clusters=3)]
+    for s, by_level in zip(composed(poolings), first_choices(poolings), strict=True):
+        assert s.argmax(1).tolist() == by_level.tolist()
 
 
 def test_soft_choices_of_both_poolings_may_differ_from_those_of_every_level() -> None:
-    first, second = np.array([[0.4, 0.3, 0.3], [0.8, 0.1, 0.1]]), hard([0, 1, 1], clusters=2)
-    assert composed([first, second])[1].argmax(1).tolist() == [
-        1,
-        0,
-    ]  # 0.6 of node 0 is in cluster 1
-    assert by_level(first, second) == [0, 0]
+    poolings = [np.array([[0.4, 0.3, 0.3], [0.8, 0.1, 0.1]]), hard([0, 1, 1], clusters=2)]
+    assert composed(poolings)[1].argmax(1).tolist() == [1, 0]  # 0.6 of node 0 is in cluster 1
+    assert first_choices(poolings)[1].tolist() == [0, 0]

@@ -7,7 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from diffpool.viz.hierarchy import hierarchy, name
+from diffpool.attribution import first_choices
+from diffpool.explorer.collect import used_clusters
+from diffpool.viz.hierarchy import hierarchy, name, ordered
 
 
 def pooled(sizes: list[int], seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -65,3 +67,18 @@ def test_clusters_are_named_by_numbers_and_those_of_later_poolings_by_letters() 
     assert [name(1, i) for i in (0, 9)] == ["1", "10"]
     assert [name(2, i) for i in (0, 25, 26)] == ["A", "Z", "AA"]
     assert name(3, 1) == "B′"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pictures_and_explanations_show_a_node_in_the_same_cluster_of_every_level(
+    seed: int,
+) -> None:
+    random, sizes = np.random.default_rng(seed), (20, 8, 5, 3)
+    poolings = [random.dirichlet(np.full(k, 0.3), size=n) for n, k in pairwise(sizes)]
+    found, drawn = ordered(20, poolings), np.arange(20)
+    explained = first_choices(poolings)
+    for level, clusters in enumerate(explained):
+        drawn = found.clusters[level][drawn]
+        assert found.columns[level + 1][drawn].tolist() == clusters.tolist()
+    assert used_clusters(poolings) == [len(kept) for kept in found.columns[1:]]
+    assert [len(own) for own in first_choices([np.zeros((0, 0))] * 2)] == [0, 0]
