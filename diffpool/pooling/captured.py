@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from diffpool.backends.steps import LoaderSteps, can_replay, copied
-from diffpool.errors import DataError
+from diffpool.errors import DataError, shortened
 from diffpool.graphs import SparseGraphs
 
 Step = Callable[["StepBatch"], Any]
@@ -32,7 +32,8 @@ class StepBatch:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
             f"a batch of captured_step has graphs, x, y and num_graphs, but no {name!r}: use batch.graphs instead of "
-            "edge_index and batch, and make other numbers of nodes and graphs columns of x and y"
+            "edge_index and batch, and make other numbers of nodes and graphs columns of x and y (edge features "
+            "cannot be used)"
         )
 
 
@@ -40,6 +41,11 @@ class CapturedStep:
     """A function of a batch that runs as a CUDA graph; see `captured_step`."""
 
     def __init__(self, function: Step, device: str | torch.device | None = None):
+        if not callable(function):
+            raise DataError(
+                f"expected a function of a batch, got {shortened(function)}: write @captured_step or "
+                "@captured_step(device=…)"
+            )
         if device is None:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.function, self.device = function, torch.device(device)
@@ -54,6 +60,9 @@ class CapturedStep:
             return self.steps.step(graphs, x, y)
         y = None if y is None else y.to(self.device)
         return copied(_run(self.function, graphs.to(self.device), x.to(self.device), y))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "steps": None}  # a copy of a model has other parameters
 
     def __get__(self, instance: object, owner: type) -> CapturedStep:
         if instance is not None:
@@ -129,8 +138,10 @@ def _read(batch: Any) -> tuple[SparseGraphs, Tensor, Tensor | None]:
     )
     if not isinstance(x, Tensor) or x.dim() != 2 or len(x) != graphs.num_nodes:
         found = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        column = isinstance(x, Tensor) and x.shape == (graphs.num_nodes,)
         raise DataError(
-            f"expected the features of {graphs.num_nodes} nodes as x of the batch, [N, F], got {found}"
+            f"expected the features of {graphs.num_nodes} nodes as x of the batch, [N, F], got {found}: "
+            + ("make it a column with x[:, None]" if column else "give every node a row")
         )
     if y is not None and (not isinstance(y, Tensor) or y.shape[:1] != (len(graphs),)):
         found = list(y.shape) if isinstance(y, Tensor) else type(y).__name__

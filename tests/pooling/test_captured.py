@@ -90,6 +90,11 @@ def test_a_result_of_another_type_is_an_error() -> None:
         captured_step(lambda given: given, device="cpu")(batch())
 
 
+def test_a_device_without_its_name_is_an_error() -> None:
+    with pytest.raises(DataError, match=r"got 'cuda': write @captured_step or @captured_step\(dev"):
+        captured_step("cuda")  # type: ignore[call-overload]
+
+
 def test_a_method_is_an_error() -> None:
     class Trainer:
         @captured_step
@@ -124,7 +129,8 @@ def test_a_model_trains() -> None:
             {"x": None},
             r"expected the features of 4 nodes as x of the batch, \[N, F\], got NoneType",
         ),
-        ({"x": torch.ones(3, 2)}, r"got \[3, 2\]"),
+        ({"x": torch.ones(3, 2)}, r"got \[3, 2\]: give every node a row"),
+        ({"x": torch.ones(4)}, r"got \[4\]: make it a column"),
         (
             {"y": torch.ones(4)},
             "one row of y for each of 2 graphs, got .*4.*: a captured step takes",

@@ -127,7 +127,10 @@ def star(leaves: int) -> SimpleNamespace:
 
 
 BATCHES = {
-    "plain": [batch_of([5, 4, 1], 0), batch_of([12, 7, 6], 2)],
+    "plain": [
+        batch_of([12, 7, 6], 2),
+        batch_of([5, 4, 1], 0),
+    ],  # the second leaves rests of the first
     "weighted": [batch_of([5, 3], 3, weighted=True), batch_of([2, 6], 4, weighted=True)],
     "directed": [batch_of([5, 3], 5, directed=True), batch_of([7, 1], 6, directed=True)],
     "last is smaller": [batch_of([5, 6, 4], 7), batch_of([8], 8)],
@@ -215,3 +218,22 @@ def test_graphs_that_the_buffers_cannot_hold_are_not_captured() -> None:
     assert can_replay(graphs, x, cpu)
     assert not can_replay(prepared, x, cpu)
     assert not can_replay(graphs.repeated(2), x.repeat(2, 1), cpu)
+
+
+def test_a_copy_of_a_module_captures_its_own_steps(device: str) -> None:
+    class Trainer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+            self.step = captured_step(self.total, device=device)
+
+        def total(self, batch: Any) -> Tensor:
+            return batch.graphs.readout(batch.x * self.scale, "sum")
+
+    trainer = Trainer().to(device)
+    batch = BATCHES["plain"][0]
+    expected = trainer.step(batch)
+    twin = copy.deepcopy(trainer)
+    twin.scale.data.mul_(2)
+    assert torch.equal(twin.step(batch), 2 * expected)
+    assert torch.equal(trainer.step(batch), expected)
