@@ -121,6 +121,23 @@ def speed(source: str) -> str | None:
     return page(lines(titles, rows), [], origins(found))
 
 
+def ratio_ranges(source: str, others: str) -> str | None:
+    """The smallest and largest ratio of ten models to PyG over several runs, in one line, for each data set."""
+    found: dict[str, list[float]] = {}
+    rows = [(name, row) for name, (row, _) in found_rows(source, "cohort").items()]
+    for record in records_of(others):
+        rows += record["rows"].items()
+    for name, row in rows:
+        if row.get("ratio"):
+            found.setdefault(name, []).append(row["ratio"])
+    texts = [
+        f"{min(ratios):.0f} to {max(ratios):.0f} × ({name})"
+        for name, ratios in found.items()
+        if len(ratios) > 1
+    ]
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]])) or None
+
+
 def memory(source: str) -> str | None:
     """Peak memory during training."""
     found = found_rows(source, "cohort")

@@ -264,3 +264,12 @@ def test_the_ratios_of_a_layer_come_from_the_last_record_of_each_data_set(
         comparison_tables.layer_ratios("layer", "ours") == "0.71 × (A), 10.5 × (B) and 1.50 × (C)"
     )
     assert comparison_tables.layer_ratios("layer", "other") is None
+
+
+def test_the_range_of_ratios_includes_all_runs_against_pyg(write: Any) -> None:
+    def rows(**ratios: float) -> dict[str, Any]:
+        return {"rows": {name: {"cohort": 1.0, "ratio": ratio} for name, ratio in ratios.items()}}
+
+    write("all", rows(A=254.9, B=89.1, C=10.0), rows(A=200.4))
+    write("some", rows(A=119.6, B=74.6), rows(A=225.0))
+    assert comparison_tables.ratio_ranges("all", "some") == "120 to 225 × (A) and 75 to 89 × (B)"
