@@ -12,7 +12,7 @@ from torch import Tensor
 
 from diffpool.errors import DataError, only_on_device
 from diffpool.graphs import DenseGraphs, Graphs, SparseGraphs
-from diffpool.layout import Layout, row_limits
+from diffpool.layout import Layout, column_mask, row_limits
 
 
 def padded_rows(h: Tensor, layout: Layout) -> Tensor:
@@ -43,7 +43,11 @@ def padded_mask(layout: Layout) -> Tensor:
 
 def padded_adj(graphs: DenseGraphs) -> Tensor:
     """The adjacency matrices, from row to column: [B, W, W]."""
-    return padded_rows(graphs.adj, graphs.layout).mT
+    adj, layout = graphs.adj, graphs.layout
+    mask = None if layout.real is None else column_mask(layout, layout)
+    if mask is not None:  # columns that a graph does not have may hold anything
+        adj = torch.where(mask, adj, 0)
+    return padded_rows(adj, layout).mT
 
 
 def from_padded(adj: Tensor, mask: Tensor | None) -> tuple[DenseGraphs, Tensor | None]:

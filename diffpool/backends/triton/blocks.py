@@ -363,7 +363,8 @@ def whole_rows(tile: int, width: int, local: bool) -> dict[str, int]:
     Local columns have size classes, each twice as wide as the one before (`size_class`), because most graphs are small
     even in a batch with large ones.
     """
-    columns = triton.next_power_of_2(width)
+    # at least the columns that other kernels read (`reach`), also if the matrix has one or two
+    columns = max(triton.next_power_of_2(width), 4 if local else 1)
     first = min(FIRST, columns) if local else columns
     warps = min(max(8, columns // 512), 32) if columns > 64 else 4
     sizes = (columns // first).bit_length()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -169,6 +169,14 @@ def moved(batch: SimpleNamespace, device: str) -> SimpleNamespace:
     return SimpleNamespace(
         **{name: v.to(device) if isinstance(v, Tensor) else v for name, v in values}
     )
+
+
+@pytest.fixture(autouse=True)
+def unwritten_memory_is_nan(device: str) -> Iterator[None]:
+    """In the interpreter, so that a result that depends on memory that nothing has written is NaN."""
+    torch.use_deterministic_algorithms(device == "cpu")  # which fills new memory with NaN
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 CASES = [("layers", kind) for kind in BATCHES]
