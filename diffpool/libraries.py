@@ -34,6 +34,11 @@ def from_pyg(data: Any, edge_features: bool) -> EdgeList:
         raise DataError(
             "expected a Batch or a Data of PyTorch Geometric, got a list: join the graphs with Batch.from_data_list"
         )
+    if hasattr(data, "batch_sampler"):
+        raise DataError(
+            f"expected a Batch or a Data of PyTorch Geometric, got a {type(data).__name__}: loop over it, and pass "
+            "each batch"
+        )
     if hasattr(data, "edge_types"):
         raise DataError(
             f"expected graphs with one type of nodes, got {type(data).__name__}: convert them with to_homogeneous()"

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import torch
 from samples import KINDS, Sample, randn, sample
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from diffpool import SparseGraphs
 from diffpool.errors import DataError
@@ -126,6 +127,7 @@ NAMED.add_edge(0, 1, weight="strong")
     ("source", "value", "message"),
     [
         ("pyg", [BATCH], "got a list: join the graphs with Batch.from_data_list"),
+        ("pyg", DataLoader([BATCH]), "got a DataLoader: loop over it, and pass each batch"),
         ("pyg", pyg.HeteroData(), r"one type of nodes, got HeteroData: .* to_homogeneous\(\)"),
         (
             "pyg",

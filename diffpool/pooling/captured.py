@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
@@ -54,12 +55,16 @@ class CapturedStep:
     def __call__(self, batch: Any) -> Any:
         """The result of the function on a batch of PyTorch Geometric, or of any object with the same attributes."""
         graphs, x, y = _read(batch)
-        if can_replay(graphs, x, self.device):
-            if self.steps is None:
-                self.steps = LoaderSteps(partial(_run, self.function), self.device)
-            return self.steps.step(graphs, x, y)
-        y = None if y is None else y.to(self.device)
-        return copied(_run(self.function, graphs.to(self.device), x.to(self.device), y))
+        on_cuda = self.device.type == "cuda"
+        with (
+            torch.cuda.device(self.device) if on_cuda else nullcontext()
+        ):  # kernels run on the current one
+            if can_replay(graphs, x, self.device):
+                if self.steps is None:
+                    self.steps = LoaderSteps(partial(_run, self.function), self.device)
+                return self.steps.step(graphs, x, y)
+            y = None if y is None else y.to(self.device)
+            return copied(_run(self.function, graphs.to(self.device), x.to(self.device), y))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "steps": None}  # a copy of a model has other parameters
