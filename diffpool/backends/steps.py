@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from diffpool.backends.capture import Programs
 from diffpool.errors import DataError
 from diffpool.graphs import SparseGraphs
 
+MAX_SHAPES = 64  # each needs memory for its buffers and its step
 EDGES = 2  # buffers hold this many times the edges of their first batch
 
 
@@ -43,6 +45,8 @@ class LoaderSteps:
         shape = self.fixed.Shape.of(graphs, x, y)
         edges = max(len(graphs.adj.indices), len(graphs.adj_t.indices), 1)
         buffer = self.buffers.get(shape)
+        if buffer is None and len(self.buffers) >= MAX_SHAPES:
+            return self._uncaptured(graphs, x, y)
         if buffer is None or buffer.edges < edges:
             self.programs.forget(shape)  # it reads the buffers that are replaced
             with torch.inference_mode(False):  # so that later steps may write to them, in any mode
@@ -56,6 +60,15 @@ class LoaderSteps:
 
         interpreted = self.device.type == "cpu"
         return copied(work() if interpreted else self.programs.run(shape, work))
+
+    def _uncaptured(self, graphs: SparseGraphs, x: Tensor, y: Tensor | None) -> Any:
+        warnings.warn(
+            f"captured_step has captured {MAX_SHAPES} sizes of batches; batches of other sizes run without capture, "
+            "which is slower: keep the number of graphs in a batch fixed",
+            stacklevel=4,
+        )
+        y = None if y is None else y.to(self.device)
+        return copied(self.work(graphs.to(self.device), x.to(self.device), y))
 
 
 def copied(result: Any) -> Any:

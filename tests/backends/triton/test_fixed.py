@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diffpool import DiffPooling, SparseGraphs, captured_step
-from diffpool.backends import use_backend
+from diffpool.backends import steps, use_backend
 from diffpool.backends.steps import can_replay
 from diffpool.errors import DataError
 from diffpool.graphs import Prepared
@@ -245,3 +245,20 @@ def test_a_copy_of_a_module_captures_its_own_steps(device: str) -> None:
     twin.scale.data.mul_(2)
     assert torch.equal(twin.step(batch), 2 * expected)
     assert torch.equal(trainer.step(batch), expected)
+
+
+def test_batches_of_too_many_sizes_run_without_capture(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "MAX_SHAPES", 1)
+    torch.manual_seed(0)
+    pool = DiffPooling(3, num_clusters=2).to(device)
+    step = captured_step(lambda batch: pool(batch.x, batch.graphs).x, device=device)
+    with use_backend("reference"):
+        batches = [moved(batch, device) for batch in BATCHES["last is smaller"]]
+        expected = [pool(b.x, b.edge_index, b.batch).x.detach() for b in batches]
+    first = step(BATCHES["last is smaller"][0])
+    with pytest.warns(UserWarning, match="captured 1 sizes of batches; batches of other sizes run"):
+        second = step(BATCHES["last is smaller"][1])
+    torch.testing.assert_close(first[: len(expected[0])], expected[0], rtol=2e-3, atol=2e-5)
+    torch.testing.assert_close(second, expected[1], rtol=2e-3, atol=2e-5)
