@@ -17,16 +17,14 @@ from diffpool.builder import build
 from diffpool.data import Fold, GraphDataset, embedded, single_split
 from diffpool.errors import SettingError, TrainingError
 from diffpool.experiments import METHODS, Method, train_once
-from diffpool.nn import Clusters, GraphClassifier, Prediction
+from diffpool.nn import GraphClassifier, Prediction
 from diffpool.training import (
-    CohortBatches,
     Epoch,
     Optimizer,
     Scorer,
     Scores,
     Training,
     score,
-    step,
     total_loss,
     train,
 )
@@ -373,15 +371,3 @@ def test_the_scores_do_not_depend_on_the_batch_size(dataset: GraphDataset) -> No
     logits = model.eval()(batch.graphs, batch.x).logits
     assert one.loss == pytest.approx(F.cross_entropy(logits, batch.y).item(), rel=1e-10)
     assert one.accuracy == (logits.argmax(-1) == batch.y).double().mean().item()
-
-
-@pytest.mark.parametrize(("min_count", "kind"), [(1, "captured"), (4, "eager")])
-def test_a_minimum_number_of_clusters_needs_eager_steps(
-    min_count: int, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Captured steps compute the number of clusters on the device, without the minimum."""
-    monkeypatch.setattr(step, "can_capture", lambda batches: True)
-    monkeypatch.setattr(step, "CapturedSteps", lambda *arguments: "captured")
-    batches = CohortBatches(embedded(4, rungs=2), [Clusters(9, 0.1, min_count)])
-    made = step.make_stepper(batches, lambda *parts: None, 1, 2)
-    assert (made == "captured") == (kind == "captured")
