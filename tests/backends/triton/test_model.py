@@ -39,7 +39,7 @@ CONCATENATED = replace(
 )
 ARCHITECTURES = {
     "two poolings": replace(ONE, poolings=2),
-    "at least three clusters": replace(ONE, poolings=2, ratio=0.1, min_clusters=3),
+    "at least three clusters": replace(ONE, ratio=0.1, min_clusters=3),
     "concatenated layers": replace(CONCATENATED, poolings=2),
     "clusters of the data set": replace(ONE, clusters="dataset", readout="max"),
     "gin": replace(ONE, conv="gin"),
