@@ -192,12 +192,12 @@ def three_nodes() -> Iterator[Cluster]:
 def show(result: dict[str, Any]) -> None:
     found = result["overhead"]
     show_overhead(found)
-    print(
-        f"in a run of {RUN:.0f} s: {100 * found['share_of_long_run']:.1f} %, bar {100 * BAR:.0f} %"
-    )
     if "long" in result:
-        print(f"{result['long']['epochs']} epochs:")
+        print(f"{result['long']['epochs']} epochs, bar {100 * BAR:.0f} %:")
         show_overhead(result["long"])
+    else:
+        share = 100 * found["share_of_long_run"]
+        print(f"extrapolated to {RUN:.0f} s: {share:.1f} %, bar {100 * BAR:.0f} %")
     for command in ("evaluate", "tune"):
         run = result[command]
         print(
