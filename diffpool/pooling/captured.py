@@ -55,10 +55,9 @@ class CapturedStep:
     def __call__(self, batch: Any) -> Any:
         """The result of the function on a batch of PyTorch Geometric, or of any object with the same attributes."""
         graphs, x, y = _read(batch)
-        on_cuda = self.device.type == "cuda"
-        with (
-            torch.cuda.device(self.device) if on_cuda else nullcontext()
-        ):  # kernels run on the current one
+        # kernels run on the current device
+        cuda = self.device.type == "cuda"
+        with torch.cuda.device(self.device) if cuda else nullcontext():
             if can_replay(graphs, x, self.device):
                 if self.steps is None:
                     self.steps = LoaderSteps(partial(_run, self.function), self.device)
@@ -136,11 +135,8 @@ def captured_step(
 
 def _read(batch: Any) -> tuple[SparseGraphs, Tensor, Tensor | None]:
     """Graphs, features [N, F] and targets [B, …] of a batch, checked."""
-    graphs, x, y = (
-        SparseGraphs.from_pyg(batch),
-        getattr(batch, "x", None),
-        getattr(batch, "y", None),
-    )
+    graphs = SparseGraphs.from_pyg(batch)
+    x, y = getattr(batch, "x", None), getattr(batch, "y", None)
     if not isinstance(x, Tensor) or x.dim() != 2 or len(x) != graphs.num_nodes:
         found = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
         column = isinstance(x, Tensor) and x.shape == (graphs.num_nodes,)
